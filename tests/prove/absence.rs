@@ -7,7 +7,7 @@ use crate::{
     rig::{HUB, Rig, rest, simulate, user},
     scenarios::SETTLED,
 };
-use fedgate_operations::{Class, OperationsSource, query::StuckQuery};
+use fedgate_operations::{Class, OperationsSource, query::Query};
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
 use std::time::Duration;
 
@@ -300,7 +300,7 @@ async fn recreated(running: bool) {
             "{}",
             rig.metrics()
         );
-        let stuck = operations(&rig).stuck(&StuckQuery::default());
+        let stuck = operations(&rig).stuck(&Query::default());
         let brakes: Vec<_> = stuck
             .items
             .iter()

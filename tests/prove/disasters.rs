@@ -10,7 +10,7 @@ use crate::{
     rig::{Rig, rest, simulate},
     scenarios::SETTLED,
 };
-use fedgate_operations::{Class, HopKind, OperationsSource, query::StuckQuery};
+use fedgate_operations::{Class, HopKind, OperationsSource, query::Query};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
@@ -68,7 +68,7 @@ fn a_cell_that_is_lost_is_named_and_holds_up_nothing_else() {
         let (reason, message) = condition(&rig, "end", "Federated");
         assert_eq!(reason, "WaitingForCells");
         assert!(message.contains(LOST), "{message}");
-        let stuck = operations(&rig).stuck(&StuckQuery::default());
+        let stuck = operations(&rig).stuck(&Query::default());
         let deleting = stuck.items.iter().find(|group| group.class == Class::Deleting);
         assert_eq!(deleting.map(|group| group.count), Some(1), "{:#?}", stuck.items);
         // The last report of `web` stands: only the cell knows whether its Instance still runs.

@@ -8,7 +8,7 @@ use crate::{
     scenarios::SETTLED,
 };
 use fedgate_operations::{
-    Class, HopKind, OperationsSource, Overview, PlaneState, Replica, ReplicaRole, query::StuckQuery,
+    Class, HopKind, OperationsSource, Overview, PlaneState, Replica, ReplicaRole, query::Query,
 };
 use fedgate_simulator::{Down, Entry, Fault, Rule, Simulator, When};
 use std::time::Duration;
@@ -170,7 +170,7 @@ fn replicas_that_cannot_reach_the_hub_say_so_and_name_no_leader() {
                     (Class::Plane, "hub"),
                     "{down:?}"
                 );
-                let stuck = replica.stuck(&StuckQuery::default()).items;
+                let stuck = replica.stuck(&Query::default()).items;
                 let classes: Vec<_> = stuck.iter().map(|group| group.class).collect();
                 assert_eq!(classes, [Class::Plane, Class::Undelivered], "{stuck:#?}");
                 let message = &stuck[1].items[0].message;

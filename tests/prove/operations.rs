@@ -14,7 +14,7 @@ use fedgate_operations::views::header::Process;
 use fedgate_operations::{
     Class, HealthState, HopKind, HopState, Instances, NoAnswer, OperationsSource, ReplicaRole, Stage, Time,
     Verdict,
-    query::{CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
+    query::{Query, TraceQuery},
 };
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
 use std::{collections::BTreeMap, time::Duration};
@@ -137,7 +137,7 @@ fn all_that_is_well_is_shown_from_memory_alone() {
         let text = serde_json::to_string(&overview).unwrap();
         assert!(text.len() < 16 * 1024, "{text}");
 
-        let projects = operations.projects(&ProjectsQuery::default()).unwrap();
+        let projects = operations.projects(&Query::default()).unwrap();
         let names: Vec<_> = projects
             .items
             .iter()
@@ -146,7 +146,7 @@ fn all_that_is_well_is_shown_from_memory_alone() {
         assert_eq!(names, [("p", 1), ("q", 1)]);
         assert_eq!(projects.items[0].cities, ["DFW"]);
         assert!(projects.items[0].worst.is_none(), "{:?}", projects.items[0].worst);
-        let cells = operations.cells(&CellsQuery::default()).unwrap();
+        let cells = operations.cells(&Query::default()).unwrap();
         let dfw = cells
             .items
             .iter()
@@ -157,7 +157,7 @@ fn all_that_is_well_is_shown_from_memory_alone() {
             (1, 1, 2),
             "{dfw:?}"
         );
-        let flows = operations.flows(&FlowsQuery::default()).unwrap();
+        let flows = operations.flows(&Query::default()).unwrap();
         let bands: Vec<_> = flows
             .items
             .iter()
@@ -165,9 +165,9 @@ fn all_that_is_well_is_shown_from_memory_alone() {
             .collect();
         assert_eq!(bands, [("p", "DFW", 2), ("q", "LHR", 1)]);
         let flows = operations
-            .flows(&FlowsQuery {
-                top: 1,
-                ..FlowsQuery::default()
+            .flows(&Query {
+                top: Some(1),
+                ..Query::default()
             })
             .unwrap();
         let rest: Vec<_> = flows
@@ -176,8 +176,8 @@ fn all_that_is_well_is_shown_from_memory_alone() {
             .map(|row| (row.project.as_str(), row.projects, row.instances))
             .collect();
         assert_eq!(rest, [("p", None, 2), ("*", Some(1), 1)]);
-        assert_eq!(operations.stuck(&StuckQuery::default()).items, []);
-        let (planes, refused) = operations.planes(&PlanesQuery::default());
+        assert_eq!(operations.stuck(&Query::default()).items, []);
+        let (planes, refused) = operations.planes(&Query::default());
         let planes: Vec<_> = planes.items.iter().map(|row| row.plane.as_str()).collect();
         assert_eq!((planes, refused.len()), (vec!["hub", "p", "q"], 0));
         let detail = operations.project("p").unwrap();
@@ -240,9 +240,9 @@ fn a_trace_is_whole_and_the_journal_has_the_writes() {
         ] {
             assert!(traced(&operations, kind, name).is_err(), "{kind} {name}");
         }
-        let journal = operations.journal(&JournalQuery {
+        let journal = operations.journal(&Query {
             project: Some("p".to_owned()),
-            ..JournalQuery::default()
+            ..Query::default()
         });
         assert!(!journal.items.is_empty());
         assert!(
@@ -287,7 +287,7 @@ fn an_outage_of_the_hub_is_shown_with_what_waits_for_it() {
         assert!(reason.since.is_some());
         let waiting = overview.undelivered[&Stage::ProjectToHub];
         assert_eq!(waiting.count, 2, "an edit and a deletion");
-        let stuck = operations.stuck(&StuckQuery::default());
+        let stuck = operations.stuck(&Query::default());
         let groups: Vec<_> = stuck
             .items
             .iter()
@@ -343,7 +343,7 @@ fn a_deployment_that_its_project_refuses_is_told_on_its_workload_and_in_stuck() 
                 && message.contains("cannot have this"),
             "{message}"
         );
-        let stuck = operations(&rig).stuck(&StuckQuery::default()).items;
+        let stuck = operations(&rig).stuck(&Query::default()).items;
         let items: Vec<_> = stuck.iter().flat_map(|group| &group.items).collect();
         assert!(
             items.len() == 1 && items[0].name == "shop" && items[0].message.contains("cannot have this"),
@@ -352,7 +352,7 @@ fn a_deployment_that_its_project_refuses_is_told_on_its_workload_and_in_stuck() 
         rig.simulator.faults().remove(rule);
         rest(Duration::from_mins(6)).await;
         assert_ne!(said(&rig).0, "ApplyFailed");
-        assert_eq!(operations(&rig).stuck(&StuckQuery::default()).items, []);
+        assert_eq!(operations(&rig).stuck(&Query::default()).items, []);
     });
 }
 
@@ -369,7 +369,7 @@ fn an_instance_that_its_project_refuses_is_in_stuck_with_the_projects_words() {
         rig.start();
         Create("p", "default", "web", "DFW", 1).apply(&mut rig);
         rest(Duration::from_mins(1)).await;
-        let stuck = operations(&rig).stuck(&StuckQuery::default()).items;
+        let stuck = operations(&rig).stuck(&Query::default()).items;
         let mut items = stuck.iter().flat_map(|group| &group.items);
         assert!(
             items.any(|item| item.name == "web-0" && item.message.contains("cannot have this")),

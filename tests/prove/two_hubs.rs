@@ -9,7 +9,7 @@ use crate::{
     scenarios::SETTLED,
 };
 use fedgate_api::keys;
-use fedgate_operations::{Class, OperationsSource, query::StuckQuery};
+use fedgate_operations::{Class, OperationsSource, query::Query};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
@@ -51,7 +51,7 @@ fn copies(rig: &Rig, hub: &str) -> BTreeSet<String> {
 
 /// The words of the planes that are stuck.
 fn stuck_planes(rig: &Rig) -> Vec<String> {
-    let stuck = operations(rig).stuck(&StuckQuery::default());
+    let stuck = operations(rig).stuck(&Query::default());
     let planes = stuck.items.iter().filter(|group| group.class == Class::Plane);
     planes.map(|group| group.word.clone()).collect()
 }

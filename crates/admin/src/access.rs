@@ -90,34 +90,27 @@ impl Access {
         if let (Some(token), Some(shown)) = (&self.token, credential(parts, SESSION)) {
             return check_session(shown, &wanted(token).await?).map(|()| None);
         }
-        let address = address(parts);
-        let shown = self.shown(parts)?;
-        let is_confirmed = self
-            .reviews
-            .as_ref()
-            .is_some_and(|reviews| reviews.has_confirmed(shown));
-        if !is_confirmed {
+        let (address, shown) = (address(parts), self.shown(parts)?);
+        let mut reviews = self.reviews.iter();
+        if !reviews.any(|reviews| reviews.has_confirmed(shown)) {
             self.may_try(address)?;
         }
-        let readable = match &self.token {
-            None => Ok(()),
-            Some(token) => match wanted(token).await {
-                Ok(wanted) if wanted.is(shown) => return Ok(None),
-                Ok(_) => Ok(()),
-                Err(refusal) => Err(refusal),
-            },
+        let is_own = match &self.token {
+            None => Ok(false),
+            Some(token) => wanted(token).await.map(|wanted| wanted.is(shown)),
         };
+        if matches!(is_own, Ok(true)) {
+            return Ok(None);
+        }
         let admitted = match &self.reviews {
-            None => readable.and_then(|()| Err(self.unauthorized("the token is wrong"))),
+            None => is_own.and_then(|_| Err(self.unauthorized("the token is wrong"))),
             Some(reviews) => match Right::of(parts).await {
                 Ok(right) => reviews.admit(address, shown, right).await.map(Some),
                 Err(refusal) => Err(refusal),
             },
         };
-        if admitted
-            .as_ref()
-            .is_err_and(|refusal| refusal.code == ErrorCode::Unauthorized)
-        {
+        let is_unauthorized = |refusal: &Refusal| refusal.code == ErrorCode::Unauthorized;
+        if admitted.as_ref().is_err_and(is_unauthorized) {
             self.attempts.wrong(address);
         }
         admitted

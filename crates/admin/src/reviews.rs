@@ -132,12 +132,6 @@ impl<K: Ord + Clone, V: Clone> Kept<K, V> {
     }
 }
 
-impl fmt::Debug for Reviews {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reviews")
-    }
-}
-
 impl Reviews {
     /// Reviews by this hub.
     pub(super) fn by(hub: Connection) -> Self {

@@ -8,7 +8,6 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 use std::{
-    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -26,12 +25,6 @@ pub struct TlsError {
 #[derive(Clone)]
 pub(super) struct Tls {
     current: watch::Receiver<Arc<ServerConfig>>,
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tls")
-    }
 }
 
 impl Tls {

@@ -31,6 +31,9 @@ pub enum PlaneState {
 }
 
 impl PlaneState {
+    /// All states, the worst first.
+    pub const ALL: [Self; 4] = [Self::Unauthorized, Self::Backoff, Self::Syncing, Self::Connected];
+
     /// The state as JSON and the metrics name it.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! The queries of the paths (contract: operations.md §2.2). They are parsed once, by the server.
 
-use crate::{CellState, Class, PlaneState};
+use crate::Class;
 use std::time::Duration;
 
 /// Default number of rows of a page.
@@ -62,135 +62,49 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// All orders.
-    pub const ALL: [Self; 4] = [Self::Name, Self::Worst, Self::Since, Self::Instances];
-
-    /// The order as the parameter `sort` names it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Name => "name",
-            Self::Worst => "worst",
-            Self::Since => "since",
-            Self::Instances => "instances",
-        }
-    }
+    /// All orders, as the parameter `sort` names them.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("name", Self::Name),
+        ("worst", Self::Worst),
+        ("since", Self::Since),
+        ("instances", Self::Instances),
+    ];
 }
 
-/// Query of `/planes`.
+/// The parameters of a path, each by its name in the contract; a path takes some of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PlanesQuery {
+pub struct Query {
     /// Kind of the plane: `hub`, `project` or `cell`.
     pub plane: Option<String>,
-    /// State of the plane.
-    pub state: Option<PlaneState>,
-    /// Part of its name.
+    /// State of the plane, or of the cell.
+    pub state: Option<String>,
+    /// Part of the name of a plane or project.
     pub q: Option<String>,
-    /// The page.
-    pub page: PageQuery,
-}
-
-/// Query of `/projects`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProjectsQuery {
-    /// State of its plane.
-    pub state: Option<PlaneState>,
-    /// Reason of its worst state.
+    /// Reason of the worst state of a project, or of a write.
     pub reason: Option<String>,
-    /// A city of its deployments.
-    pub city: Option<String>,
-    /// Part of its name.
-    pub q: Option<String>,
-    /// The order.
-    pub sort: Sort,
-    /// The page.
-    pub page: PageQuery,
-}
-
-/// Query of `/cells`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CellsQuery {
-    /// State of the cell.
-    pub state: Option<CellState>,
-    /// City of the cell.
-    pub city: Option<String>,
-    /// The order.
-    pub sort: Sort,
-    /// The page.
-    pub page: PageQuery,
-}
-
-/// Query of `/flows`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FlowsQuery {
-    /// Number of rows before the sums, 1 to [`TOP_MOST`].
-    pub top: usize,
     /// The project.
     pub project: Option<String>,
-    /// The city.
+    /// The city: of a project's deployments, or of the cell.
     pub city: Option<String>,
     /// The cell.
     pub cell: Option<String>,
-}
-
-impl Default for FlowsQuery {
-    fn default() -> Self {
-        Self {
-            top: TOP,
-            project: None,
-            city: None,
-            cell: None,
-        }
-    }
-}
-
-/// Query of `/stuck`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StuckQuery {
     /// The class. [`Class::Unavailable`] is shown only if it is named here.
     pub class: Option<Class>,
-    /// Kind of the plane: `hub`, `project` or `cell`.
-    pub plane: Option<String>,
-    /// The project.
-    pub project: Option<String>,
-    /// The cell.
-    pub cell: Option<String>,
-    /// How long an object does not go on before it is stuck.
-    pub stuck_for: Duration,
-    /// The page, in groups.
-    pub page: PageQuery,
-}
-
-impl Default for StuckQuery {
-    fn default() -> Self {
-        Self {
-            class: None,
-            plane: None,
-            project: None,
-            cell: None,
-            stuck_for: STUCK_FOR,
-            page: PageQuery::default(),
-        }
-    }
-}
-
-/// Query of `/journal`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct JournalQuery {
-    /// The project.
-    pub project: Option<String>,
-    /// Namespace of the object, in the project or on the hub.
+    /// How long an object does not go on before it is stuck: the parameter `for`; [`STUCK_FOR`] without it.
+    pub stuck_for: Option<Duration>,
+    /// Namespace of a write's object, in the project or on the hub.
     pub namespace: Option<String>,
-    /// Name of the object.
+    /// Name of a write's object.
     pub name: Option<String>,
-    /// Kind of the plane: `hub`, `project` or `cell`.
-    pub plane: Option<String>,
-    /// The reason of the write.
-    pub reason: Option<String>,
     /// `ok`, `failed`, or the category of a failure.
     pub result: Option<String>,
     /// Only writes with a greater number.
     pub after: Option<u64>,
-    /// The page.
+    /// Number of flows before the sums, 1 to [`TOP_MOST`]; [`TOP`] without it.
+    pub top: Option<usize>,
+    /// The order of projects or cells.
+    pub sort: Sort,
+    /// The page; of `/stuck` in groups.
     pub page: PageQuery,
 }
 

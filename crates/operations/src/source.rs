@@ -3,7 +3,7 @@
 use crate::{
     CellDetail, CellRow, Flows, Header, JournalRow, Overview, PlaneRow, ProjectDetail, ProjectRow,
     RefusedProject, StuckGroup, Trace,
-    query::{CellsQuery, FlowsQuery, From, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
+    query::{From, Query, TraceQuery},
 };
 use std::collections::BTreeSet;
 
@@ -67,22 +67,27 @@ pub trait OperationsSource: Send + Sync + 'static {
     fn overview(&self) -> Overview;
 
     /// The planes, and on the first page the refused projects.
-    fn planes(&self, query: &PlanesQuery) -> (Rows<PlaneRow>, Vec<RefusedProject>);
+    fn planes(&self, query: &Query) -> (Rows<PlaneRow>, Vec<RefusedProject>);
 
     /// The stuck objects, in groups.
-    fn stuck(&self, query: &StuckQuery) -> Rows<StuckGroup>;
+    fn stuck(&self, query: &Query) -> Rows<StuckGroup>;
 
     /// The last writes, newest first. `From::Skip` is not used: a page begins after a number, as `From::After`.
-    fn journal(&self, query: &JournalQuery) -> Rows<JournalRow>;
+    fn journal(&self, query: &Query) -> Rows<JournalRow>;
+
+    /// Why a path has no answer that the role does not give.
+    fn unserved(&self) -> NoAnswer {
+        NoAnswer::NotServed
+    }
 
     /// The projects.
-    fn projects(&self, _query: &ProjectsQuery) -> Result<Rows<ProjectRow>, NoAnswer> {
-        Err(NoAnswer::NotServed)
+    fn projects(&self, _query: &Query) -> Result<Rows<ProjectRow>, NoAnswer> {
+        Err(self.unserved())
     }
 
     /// A project.
     fn project(&self, _project: &str) -> Result<ProjectDetail, NoAnswer> {
-        Err(NoAnswer::NotServed)
+        Err(self.unserved())
     }
 
     /// The rows of these projects; a project that is gone has none.
@@ -91,13 +96,13 @@ pub trait OperationsSource: Send + Sync + 'static {
     }
 
     /// The cells.
-    fn cells(&self, _query: &CellsQuery) -> Result<Rows<CellRow>, NoAnswer> {
-        Err(NoAnswer::NotServed)
+    fn cells(&self, _query: &Query) -> Result<Rows<CellRow>, NoAnswer> {
+        Err(self.unserved())
     }
 
     /// A cell.
     fn cell(&self, _cell: &str) -> Result<CellDetail, NoAnswer> {
-        Err(NoAnswer::NotServed)
+        Err(self.unserved())
     }
 
     /// The rows of these cells; a cell that is gone has none.
@@ -106,13 +111,13 @@ pub trait OperationsSource: Send + Sync + 'static {
     }
 
     /// The flows.
-    fn flows(&self, _query: &FlowsQuery) -> Result<Flows, NoAnswer> {
-        Err(NoAnswer::NotServed)
+    fn flows(&self, _query: &Query) -> Result<Flows, NoAnswer> {
+        Err(self.unserved())
     }
 
     /// The way of an object.
     fn trace(&self, _query: &TraceQuery) -> Result<Trace, NoAnswer> {
-        Err(NoAnswer::NotServed)
+        Err(self.unserved())
     }
 
     /// Begins or ends to collect the names of changed projects and cells, for streams.

@@ -4,13 +4,13 @@ use super::{
     position::{List, Positions},
     question::Question,
     refusal::Refusal,
-    route::Route,
+    route::{Route, Target},
 };
 use bytes::Bytes;
 use fedgate_operations::{
     API_VERSION, Answer, CellRow, ErrorCode, Header, JournalRow, NoAnswer, OperationsSource, Page, Planes,
     ProjectRow, Rows, Stuck,
-    query::{From, PageQuery, Sort},
+    query::{From, Query, Sort, TraceQuery},
 };
 use serde::Serialize;
 
@@ -30,70 +30,72 @@ pub(super) fn answer(
         header: source.header(),
         positions,
     };
-    match question {
-        Question::Overview => reply.whole("Overview", source.overview()),
-        Question::Planes(query) => {
+    let query = &question.query;
+    let Target { route, values } = &question.target;
+    let list = route.list(query.sort);
+    let value = |at: usize| values.get(at).cloned().unwrap_or_default();
+    match route {
+        Route::Overview => reply.whole("Overview", source.overview()),
+        Route::Planes => {
             let (rows, refused) = source.planes(query);
-            let list = Listed::by_rank(Route::Planes, Sort::Worst, &query.page);
-            reply.page("Planes", &list, rows, |page| Planes {
+            reply.page("Planes", list, query, rows, None, |page| Planes {
                 page,
                 refused: refused.clone(),
             })
         }
-        Question::Projects(query) => {
+        Route::Projects => {
             let rows = known(source.projects(query))?;
-            let list = Listed::new(Route::Projects, query.sort, &query.page, |row: &ProjectRow| {
-                row.project.clone()
-            });
-            reply.page("Projects", &list, rows, |page| page)
+            let name = |row: &ProjectRow| row.project.clone();
+            reply.page("Projects", list, query, rows, by_name(query, &name), |page| page)
         }
-        Question::Project(name) => reply.whole("Project", known(source.project(name))?),
-        Question::Cells(query) => {
+        Route::Project => reply.whole("Project", known(source.project(&value(0)))?),
+        Route::Cells => {
             let rows = known(source.cells(query))?;
-            let list = Listed::new(Route::Cells, query.sort, &query.page, |row: &CellRow| {
-                row.cell.clone()
-            });
-            reply.page("Cells", &list, rows, |page| page)
+            let name = |row: &CellRow| row.cell.clone();
+            reply.page("Cells", list, query, rows, by_name(query, &name), |page| page)
         }
-        Question::Cell(name) => reply.whole("Cell", known(source.cell(name))?),
-        Question::Flows(query) => reply.whole("Flows", known(source.flows(query))?),
-        Question::Stuck(query) => {
-            let list = Listed::by_rank(Route::Stuck, Sort::Worst, &query.page);
+        Route::Cell => reply.whole("Cell", known(source.cell(&value(0)))?),
+        Route::Flows => reply.whole("Flows", known(source.flows(query))?),
+        Route::Stuck => {
             let rows = source.stuck(query);
             if rows.items.is_empty() {
-                known_names(source, query.project.as_deref(), query.cell.as_deref())?;
+                known_names(source, query)?;
             }
-            reply.page("Stuck", &list, rows, |page| Stuck {
+            reply.page("Stuck", list, query, rows, None, |page| Stuck {
                 groups: page.items,
                 next: page.next,
                 remaining: page.remaining,
             })
         }
-        Question::Trace(query) => reply.whole("Trace", known(source.trace(query))?),
-        Question::Journal(query) => {
+        Route::Trace => {
+            let query = TraceQuery {
+                project: value(0),
+                namespace: value(1),
+                kind: value(2),
+                name: value(3),
+            };
+            reply.whole("Trace", known(source.trace(&query))?)
+        }
+        Route::Journal => {
             let rows = source.journal(query);
             if rows.items.is_empty() {
-                known_names(source, query.project.as_deref(), None)?;
+                known_names(source, query)?;
             }
-            let mut list = Listed::new(Route::Journal, Sort::Since, &query.page, |row: &JournalRow| {
-                row.seq.to_string()
-            });
-            list.by_name = true;
-            reply.page("Journal", &list, rows, |page| page)
+            let number = |row: &JournalRow| row.seq.to_string();
+            reply.page("Journal", list, query, rows, Some(&number), |page| page)
         }
         // It has no document of its own, and never comes here.
-        Question::Events(_) => Err(Refusal::unavailable("a stream is no answer")),
+        Route::Events => Err(Refusal::unavailable("a stream is no answer")),
     }
 }
 
 /// Refuses names that the gateway does not know, because an empty answer would say that all is well with them.
-fn known_names(
-    source: &dyn OperationsSource,
-    project: Option<&str>,
-    cell: Option<&str>,
-) -> Result<(), Refusal> {
-    let project = project.map(|name| source.project(name).map(drop));
-    let cell = cell.map(|name| source.cell(name).map(drop));
+fn known_names(source: &dyn OperationsSource, query: &Query) -> Result<(), Refusal> {
+    let project = query
+        .project
+        .as_deref()
+        .map(|name| source.project(name).map(drop));
+    let cell = query.cell.as_deref().map(|name| source.cell(name).map(drop));
     for answer in [project, cell].into_iter().flatten() {
         if let Err(none @ NoAnswer::Unknown { .. }) = answer {
             return known(Err(none));
@@ -114,37 +116,20 @@ fn known<T>(result: Result<T, NoAnswer>) -> Result<T, Refusal> {
     })
 }
 
-/// The list of a page, and how a row's position is found.
-struct Listed<'a, T> {
-    list: List,
-    page: &'a PageQuery,
-    name: fn(&T) -> String,
-    by_name: bool,
+/// The name of a row, where a page begins after a name.
+type Name<'a, T> = Option<&'a dyn Fn(&T) -> String>;
+
+fn by_name<'a, T>(query: &Query, name: &'a dyn Fn(&T) -> String) -> Name<'a, T> {
+    (query.sort == Sort::Name).then_some(name)
 }
 
-impl<'a, T> Listed<'a, T> {
-    fn new(route: Route, sort: Sort, page: &'a PageQuery, name: fn(&T) -> String) -> Self {
-        Self {
-            list: (route.path(), sort),
-            page,
-            name,
-            by_name: sort == Sort::Name,
-        }
-    }
-
-    /// A page of a list that is never in order of name.
-    fn by_rank(route: Route, sort: Sort, page: &'a PageQuery) -> Self {
-        Self::new(route, sort, page, |_| String::new())
-    }
-
-    /// Where the page after these rows begins.
-    fn after(&self, rows: &[T]) -> From {
-        match (&self.page.from, rows.last()) {
-            (from, None) => from.clone(),
-            (_, Some(row)) if self.by_name => From::After((self.name)(row)),
-            (From::Skip(before), _) => From::Skip(before + rows.len()),
-            (From::Start | From::After(_), _) => From::Skip(rows.len()),
-        }
+/// Where the page after these rows begins.
+fn after<T>(query: &Query, rows: &[T], name: Name<'_, T>) -> From {
+    match (&query.page.from, rows.last(), name) {
+        (from, None, _) => from.clone(),
+        (_, Some(row), Some(name)) => From::After(name(row)),
+        (From::Skip(before), ..) => From::Skip(before + rows.len()),
+        (From::Start | From::After(_), ..) => From::Skip(rows.len()),
     }
 }
 
@@ -180,8 +165,10 @@ impl Reply<'_> {
     fn page<T: Serialize + Clone, B: Serialize>(
         &self,
         kind: &str,
-        list: &Listed<'_, T>,
+        list: List,
+        query: &Query,
         mut rows: Rows<T>,
+        name: Name<'_, T>,
         body: impl Fn(Page<T>) -> B,
     ) -> Result<Bytes, Refusal> {
         let text = self.text(kind, body(self.shown(list, &rows)))?;
@@ -199,15 +186,15 @@ impl Reply<'_> {
         }
         rows.remaining += rows.items.len() - kept;
         rows.items.truncate(kept);
-        rows.next = Some(list.after(&rows.items));
+        rows.next = Some(after(query, &rows.items, name));
         self.whole(kind, body(self.shown(list, &rows)))
     }
 
-    fn shown<T: Clone>(&self, list: &Listed<'_, T>, rows: &Rows<T>) -> Page<T> {
+    fn shown<T: Clone>(&self, list: List, rows: &Rows<T>) -> Page<T> {
         let next = rows.next.as_ref();
         Page {
             items: rows.items.clone(),
-            next: next.and_then(|from| self.positions.encode(list.list, from)),
+            next: next.and_then(|from| self.positions.encode(list, from)),
             remaining: Some(rows.remaining),
         }
     }

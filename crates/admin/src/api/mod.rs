@@ -31,7 +31,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use streams::Streams;
+use streams::{Open, Streams};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum number of requests that are answered at a time.
@@ -108,18 +108,18 @@ impl Operations {
         let question = Question::of(target, query, &self.positions)?;
         let source = (self.provider)();
         let user = request.extensions.get::<User>().cloned();
-        match question {
-            Question::Events(selection) => {
-                let last = request.headers.get("last-event-id");
-                let last = last.and_then(|id| id.to_str().ok());
-                if *method == Method::HEAD {
-                    return Ok(streams::headers(Body::empty()));
-                }
-                let hang_up = request.extensions.get::<HangUp>().cloned().unwrap_or_default();
-                self.streams.open(source, selection, last, user, hang_up).await
-            }
-            question => self.answer(source, question, user).await,
+        if question.target.route != Route::Events {
+            return self.answer(source, question, user).await;
         }
+        let selection = question::selection(question.topics.as_deref(), question.query.project.as_deref())?;
+        if *method == Method::HEAD {
+            return Ok(streams::headers(Body::empty()));
+        }
+        let last = request.headers.get("last-event-id");
+        let last = last.and_then(|id| id.to_str().ok());
+        let hang_up = request.extensions.get::<HangUp>().cloned().unwrap_or_default();
+        let stream = Open::new(selection, user, hang_up);
+        self.streams.open(source, stream, last).await
     }
 
     /// A permit of this user's share.

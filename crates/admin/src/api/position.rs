@@ -1,6 +1,7 @@
 //! The parameter `continue`: where the next page begins, with a check that only this process computes.
 
 use super::refusal::Refusal;
+use crate::console::session::bytes;
 use fedgate_api::names::hex;
 use fedgate_operations::{
     ErrorCode,
@@ -36,7 +37,7 @@ impl Positions {
             From::After(name) => format!("a{name}"),
             From::Skip(rows) => format!("s{rows}"),
         };
-        let text = format!("{}\n{}\n{place}", list.0, list.1.as_str());
+        let text = format!("{}\n{:?}\n{place}", list.0, list.1);
         let check = self.key.hash_one(&text);
         Some(format!("{check:016x}{}", hex(text.as_bytes())))
     }
@@ -53,7 +54,7 @@ impl Positions {
         let other =
             || Refusal::invalid("continue is of another list or another sort; begin again without continue");
         let (head, place) = text.rsplit_once('\n').ok_or_else(other)?;
-        if head != format!("{}\n{}", list.0, list.1.as_str()) {
+        if head != format!("{}\n{:?}", list.0, list.1) {
             return Err(other());
         }
         match (place.strip_prefix('a'), place.strip_prefix('s')) {
@@ -66,12 +67,8 @@ impl Positions {
     /// The text of a token whose check is right.
     fn verified(&self, token: &str) -> Option<String> {
         let (check, digits) = token.split_at_checked(CHECK)?;
-        if digits.len() > 2 * LIMIT || digits.len() % 2 != 0 {
-            return None;
-        }
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
-        let text = String::from_utf8(bytes?).ok()?;
+        let digits = Some(digits).filter(|digits| digits.len() <= 2 * LIMIT)?;
+        let text = String::from_utf8(bytes(digits)?).ok()?;
         (format!("{:016x}", self.key.hash_one(&text)) == check).then_some(text)
     }
 }

@@ -1,10 +1,11 @@
 //! The paths of the API: which one a request is for, and the object that it names.
 
-use super::refusal::Refusal;
+use super::{position::List, refusal::Refusal};
 use axum::{
     extract::{FromRequestParts, MatchedPath, RawPathParams},
     http::request::Parts,
 };
+use fedgate_operations::query::Sort;
 
 /// Where the paths begin.
 pub const BASE: &str = "/api/v1/";
@@ -38,31 +39,81 @@ pub enum Route {
     Events,
 }
 
-/// The routes with their paths below [`BASE`].
-const ROUTES: [(Route, &str); 11] = [
-    (Route::Overview, "overview"),
-    (Route::Planes, "planes"),
-    (Route::Projects, "projects"),
-    (Route::Project, "projects/{project}"),
-    (Route::Cells, "cells"),
-    (Route::Cell, "cells/{cell}"),
-    (Route::Flows, "flows"),
-    (Route::Stuck, "stuck"),
-    (Route::Trace, "trace/{project}/{namespace}/{kind}/{name}"),
-    (Route::Journal, "journal"),
-    (Route::Events, "events"),
+/// A page of a list.
+const PAGE: [&str; 2] = ["limit", "continue"];
+
+/// The routes with their paths below [`BASE`], and their parameters beside those of a page.
+const ROUTES: [(Route, &str, &[&str]); 11] = [
+    (Route::Overview, "overview", &[]),
+    (Route::Planes, "planes", &["plane", "state", "q"]),
+    (
+        Route::Projects,
+        "projects",
+        &["state", "reason", "city", "sort", "q"],
+    ),
+    (Route::Project, "projects/{project}", &[]),
+    (Route::Cells, "cells", &["state", "city", "sort"]),
+    (Route::Cell, "cells/{cell}", &[]),
+    (Route::Flows, "flows", &["top", "project", "city", "cell"]),
+    (
+        Route::Stuck,
+        "stuck",
+        &["class", "plane", "project", "cell", "for"],
+    ),
+    (Route::Trace, "trace/{project}/{namespace}/{kind}/{name}", &[]),
+    (
+        Route::Journal,
+        "journal",
+        &[
+            "project",
+            "namespace",
+            "name",
+            "plane",
+            "reason",
+            "result",
+            "after",
+        ],
+    ),
+    (Route::Events, "events", &["topics", "project"]),
 ];
 
 impl Route {
     /// All routes.
     pub fn all() -> impl Iterator<Item = Self> {
-        ROUTES.into_iter().map(|(route, _)| route)
+        ROUTES.into_iter().map(|(route, ..)| route)
+    }
+
+    fn row(self) -> (&'static str, &'static [&'static str]) {
+        let found = ROUTES.iter().find(|(route, ..)| *route == self);
+        found.map_or(("", &[]), |(_, path, parameters)| (*path, *parameters))
     }
 
     /// The path below [`BASE`] with its open places, e.g. `projects/{project}`: the metrics' label.
     pub fn path(self) -> &'static str {
-        let found = ROUTES.iter().find(|(route, _)| *route == self);
-        found.map_or("", |(_, path)| path)
+        self.row().0
+    }
+
+    /// The names of its parameters.
+    pub(super) fn parameters(self) -> impl Iterator<Item = &'static str> {
+        let pages = [
+            Self::Planes,
+            Self::Projects,
+            Self::Cells,
+            Self::Stuck,
+            Self::Journal,
+        ];
+        let of_page = PAGE.into_iter().filter(move |_| pages.contains(&self));
+        self.row().1.iter().copied().chain(of_page)
+    }
+
+    /// The list to which a position in its pages belongs.
+    pub(super) fn list(self, sort: Sort) -> List {
+        let sort = match self {
+            Self::Planes | Self::Stuck => Sort::Worst,
+            Self::Journal => Sort::Since,
+            _ => sort,
+        };
+        (self.path(), sort)
     }
 
     /// First segment of the path: the resource that a role names.

@@ -39,11 +39,8 @@ impl Topic {
     }
 }
 
-/// The part of the state that a stream shows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Selection {
-    /// The topics.
-    pub(super) topics: BTreeSet<Topic>,
-    /// The one project that it is about.
-    pub(super) project: Option<String>,
-}
+/// A topic of all, or of one project.
+pub(super) type Part = (Option<String>, Topic);
+
+/// The parts of the state that a stream shows.
+pub(super) type Selection = BTreeSet<Part>;

@@ -11,10 +11,7 @@ use fedgate_api::names::hex;
 use fedgate_operations::API_VERSION;
 use ring::{hmac, rand::SystemRandom};
 use serde_json::json;
-use std::{
-    fmt,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Life of a session, in seconds.
 pub const LIFE: u64 = 12 * 60 * 60;
@@ -30,12 +27,6 @@ pub const SESSION: &str = "session";
 
 /// Signs sessions, and knows its own.
 pub struct Key(hmac::Key);
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key")
-    }
-}
 
 /// The system gives no random bytes.
 #[derive(Debug, thiserror::Error)]
@@ -100,8 +91,8 @@ pub fn credential<'a>(parts: &'a Parts, scheme: &str) -> Option<&'a str> {
     shown.eq_ignore_ascii_case(scheme).then(|| credential.trim())
 }
 
-/// The bytes of a signature.
-fn bytes(hex: &str) -> Option<Vec<u8>> {
+/// The bytes of a text of hexadecimal digits.
+pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = hex
         .chars()
         .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))

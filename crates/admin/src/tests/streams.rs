@@ -4,7 +4,7 @@ use super::*;
 use axum::body::BodyDataStream;
 use fedgate_operations::{
     Header, JournalRow, Overview, PlaneRow, RefusedProject, Replica, ReplicaRole, Rows, StuckGroup, Time,
-    query::{JournalQuery, PlanesQuery, StuckQuery},
+    query::Query,
 };
 use futures::StreamExt;
 use std::{
@@ -46,13 +46,13 @@ impl OperationsSource for Restless {
             .insert("x".repeat(200 * 1024), count);
         overview
     }
-    fn planes(&self, _: &PlanesQuery) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
+    fn planes(&self, _: &Query) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
         (Rows::default(), Vec::new())
     }
-    fn stuck(&self, _: &StuckQuery) -> Rows<StuckGroup> {
+    fn stuck(&self, _: &Query) -> Rows<StuckGroup> {
         Rows::default()
     }
-    fn journal(&self, _: &JournalQuery) -> Rows<JournalRow> {
+    fn journal(&self, _: &Query) -> Rows<JournalRow> {
         Rows::default()
     }
 }

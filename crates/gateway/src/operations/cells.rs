@@ -6,7 +6,7 @@ use fedgate_engine::store::table::Row;
 use fedgate_operations::views::{page, stuck::Found};
 use fedgate_operations::{
     CellDetail, CellRow, NoAnswer, Rows, Time,
-    query::{CellsQuery, STUCK_FOR, Sort},
+    query::{Query, STUCK_FOR, Sort},
 };
 use std::{
     cmp::Reverse,
@@ -16,10 +16,13 @@ use std::{
 /// Instances of each project in a cell.
 type Projects = BTreeMap<String, u64>;
 
-pub(super) fn rows(of: &Operations, query: &CellsQuery) -> Rows<CellRow> {
+pub(super) fn rows(of: &Operations, query: &Query) -> Rows<CellRow> {
     let mut rows = rows_of(of, |_| true);
     rows.retain(|row| {
-        query.state.is_none_or(|state| row.state == state)
+        query
+            .state
+            .as_deref()
+            .is_none_or(|state| row.state.as_str() == state)
             && query
                 .city
                 .as_ref()

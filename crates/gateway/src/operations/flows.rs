@@ -3,7 +3,10 @@
 use super::{Operations, projects::of_problem};
 use crate::index::{GatewayIndex, NamespaceOwner, derived::summary::Problem};
 use fedgate_api::names::ProjectKey;
-use fedgate_operations::{CellInstances, FlowRow, Flows, REST, Worst, query::FlowsQuery};
+use fedgate_operations::{
+    CellInstances, FlowRow, Flows, REST, Worst,
+    query::{Query, TOP},
+};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +18,7 @@ type Band = (ProjectKey, String, String);
 /// The bands of a city and cell that are summed: their projects, Instances and worst state.
 type Sum = (BTreeSet<ProjectKey>, CellInstances, Option<Worst>);
 
-pub(super) fn flows(of: &Operations, query: &FlowsQuery) -> Flows {
+pub(super) fn flows(of: &Operations, query: &Query) -> Flows {
     let mut bands: Vec<(Band, CellInstances, Option<Worst>)> = bands(of, query)
         .into_iter()
         .map(|(band, (instances, worst))| (band, instances, worst))
@@ -29,7 +32,7 @@ pub(super) fn flows(of: &Operations, query: &FlowsQuery) -> Flows {
     bands.sort_by_cached_key(|(band, instances, worst)| {
         (Reverse(instances.existing), rank(worst), band.clone())
     });
-    let rest = bands.split_off(query.top.min(bands.len()));
+    let rest = bands.split_off(query.top.unwrap_or(TOP).min(bands.len()));
     let mut items: Vec<FlowRow> = bands
         .into_iter()
         .map(|((project, city, cell), instances, worst)| FlowRow {
@@ -74,7 +77,7 @@ fn worse(a: Option<Worst>, b: Option<Worst>) -> Option<Worst> {
         .min_by_key(|worst| (worst.class, worst.since))
 }
 
-fn bands(of: &Operations, query: &FlowsQuery) -> BTreeMap<Band, (CellInstances, Option<Worst>)> {
+fn bands(of: &Operations, query: &Query) -> BTreeMap<Band, (CellInstances, Option<Worst>)> {
     let is = |wanted: &Option<String>, had: &str| wanted.as_deref().is_none_or(|wanted| wanted == had);
     let mut bands: BTreeMap<Band, (CellInstances, Option<Worst>)> = BTreeMap::new();
     of.each_owner(|index, hub, owner| {

@@ -33,9 +33,7 @@ use fedgate_operations::views::{
 use fedgate_operations::{
     CellDetail, CellRow, Changes, Flows, Header, JournalRow, NoAnswer, OperationsSource, Overview, PlaneRow,
     ProjectDetail, ProjectRow, RefusedProject, Rows, StuckGroup, StuckItem, Trace,
-    query::{
-        CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, STUCK_FOR, StuckQuery, TraceQuery,
-    },
+    query::{Query, STUCK_FOR, TraceQuery},
 };
 use std::{
     collections::{BTreeSet, HashMap},
@@ -174,23 +172,23 @@ impl OperationsSource for Operations {
         overview::overview(self)
     }
 
-    fn planes(&self, query: &PlanesQuery) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
+    fn planes(&self, query: &Query) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
         planes::rows(&self.gateway, query)
     }
 
-    fn stuck(&self, query: &StuckQuery) -> Rows<StuckGroup> {
+    fn stuck(&self, query: &Query) -> Rows<StuckGroup> {
         let with_unavailable = query.class == Some(fedgate_operations::Class::Unavailable);
-        let found = self.found(query.stuck_for, with_unavailable);
+        let found = self.found(query.stuck_for.unwrap_or(STUCK_FOR), with_unavailable);
         views::page(views::groups(found, query, next_step::next_step), query)
     }
 
-    fn journal(&self, query: &JournalQuery) -> Rows<JournalRow> {
+    fn journal(&self, query: &Query) -> Rows<JournalRow> {
         let entries = self.gateway.shared.executor.journal().entries();
         let owner = |key: &Key| home_of(&self.index(), key);
         journal::rows(&entries, query, owner)
     }
 
-    fn projects(&self, query: &ProjectsQuery) -> Result<Rows<ProjectRow>, NoAnswer> {
+    fn projects(&self, query: &Query) -> Result<Rows<ProjectRow>, NoAnswer> {
         Ok(projects::rows(self, query))
     }
 
@@ -206,7 +204,7 @@ impl OperationsSource for Operations {
         projects::rows_of(self, &keys, &self.found(STUCK_FOR, true))
     }
 
-    fn cells(&self, query: &CellsQuery) -> Result<Rows<CellRow>, NoAnswer> {
+    fn cells(&self, query: &Query) -> Result<Rows<CellRow>, NoAnswer> {
         Ok(cells::rows(self, query))
     }
 
@@ -218,7 +216,7 @@ impl OperationsSource for Operations {
         cells::rows_of(self, |name| cells.contains(name))
     }
 
-    fn flows(&self, query: &FlowsQuery) -> Result<Flows, NoAnswer> {
+    fn flows(&self, query: &Query) -> Result<Flows, NoAnswer> {
         Ok(flows::flows(self, query))
     }
 

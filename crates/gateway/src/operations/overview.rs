@@ -8,7 +8,7 @@ use fedgate_operations::views::{before, header, health, planes, stuck as views};
 use fedgate_operations::{
     CellCounts, CellState, Deletions, Deployments, Garbage, HubSummary, Overview, ProjectCounts, Stage, Time,
     Undelivered,
-    query::{PageQuery, STUCK_FOR, StuckQuery},
+    query::{PageQuery, Query, STUCK_FOR},
 };
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ pub(super) fn overview(of: &Operations) -> Overview {
     let survey = gateway.survey();
     let found = stuck::found(of, &survey, STUCK_FOR, false);
     let stuck = views::counts(&found);
-    let query = StuckQuery {
+    let query = Query {
         page: PageQuery::default(),
-        ..StuckQuery::default()
+        ..Query::default()
     };
     let groups = views::groups(found, &query, next_step::next_step);
     let states = survey.states;

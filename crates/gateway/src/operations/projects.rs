@@ -7,11 +7,11 @@ use fedgate_engine::{key::Plane, runtime::inspect::PlaneState as State, store::t
 use fedgate_operations::views::{page, planes, stuck::Found};
 use fedgate_operations::{
     NamespaceRow, NoAnswer, PlaneState, ProjectDetail, ProjectRow, Rows, Stage, Time, Worst,
-    query::{ProjectsQuery, STUCK_FOR, Sort},
+    query::{Query, STUCK_FOR, Sort},
 };
 use std::collections::{BTreeSet, HashMap};
 
-pub(super) fn rows(of: &Operations, query: &ProjectsQuery) -> Rows<ProjectRow> {
+pub(super) fn rows(of: &Operations, query: &Query) -> Rows<ProjectRow> {
     let mut projects = of.projects();
     projects.retain(|key| query.q.as_deref().is_none_or(|q| key.as_str().contains(q)));
     let found = of.found(STUCK_FOR, true);
@@ -26,7 +26,10 @@ pub(super) fn rows(of: &Operations, query: &ProjectsQuery) -> Rows<ProjectRow> {
     }
     let mut rows = rows_of(of, &projects, &found);
     rows.retain(|row| {
-        query.state.is_none_or(|state| row.state == state)
+        query
+            .state
+            .as_deref()
+            .is_none_or(|state| row.state.as_str() == state)
             && query.city.as_ref().is_none_or(|city| row.cities.contains(city))
             && query
                 .reason

@@ -7,7 +7,7 @@ use fedgate_engine::{
     runtime::inspect::{PlaneState, SLICE},
 };
 use fedgate_operations::views::header::Process;
-use fedgate_operations::{OperationsSource, Time, query::ProjectsQuery};
+use fedgate_operations::{OperationsSource, Time, query::Query};
 use std::collections::BTreeMap;
 
 /// A number of projects that fills two slices and begins a third.
@@ -39,7 +39,7 @@ async fn each_project_is_in_an_answer_once_however_many_slices_it_takes() {
     let overview = operations.overview();
     assert_eq!(overview.projects.unwrap().engaged, PROJECTS);
     assert_eq!(overview.deletions.pending, PROJECTS);
-    let page = operations.projects(&ProjectsQuery::default()).unwrap();
+    let page = operations.projects(&Query::default()).unwrap();
     let listed: Vec<&str> = page.items.iter().map(|row| row.project.as_str()).collect();
     let first: Vec<&str> = names.iter().take(listed.len()).map(String::as_str).collect();
     assert_eq!(listed, first);

@@ -8,7 +8,7 @@ use crate::{
 use fedgate_engine::{executor::suspension::Suspension, metrics::Build, runtime::index::Index};
 use fedgate_kinds::KindId;
 use fedgate_operations::views::header::Process;
-use fedgate_operations::{Class, OperationsSource, Stage, Time, query::StuckQuery};
+use fedgate_operations::{Class, OperationsSource, Stage, Time, query::Query};
 use std::collections::BTreeSet;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -110,7 +110,7 @@ async fn a_project_that_the_platform_suspends_is_written_to_after_its_end_and_no
         .iter()
         .find(|of| of["plane"] == plane.to_string());
     assert_eq!(of_project.unwrap()["suspended"], "declared");
-    let stuck = operations(gateway.clone()).stuck(&StuckQuery::default());
+    let stuck = operations(gateway.clone()).stuck(&Query::default());
     let of_project: Vec<_> = stuck
         .items
         .iter()

@@ -2,7 +2,7 @@
 
 use crate::{
     JournalRow, Rows, Time,
-    query::{From, JournalQuery},
+    query::{From, Query},
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub type Owner = Option<(ProjectKey, Arc<str>)>;
 
 /// A page of the writes that a query selects, newest first; `owner` finds the project of an object on the hub.
-pub fn rows(entries: &[Arc<Entry>], query: &JournalQuery, owner: impl Fn(&Key) -> Owner) -> Rows<JournalRow> {
+pub fn rows(entries: &[Arc<Entry>], query: &Query, owner: impl Fn(&Key) -> Owner) -> Rows<JournalRow> {
     let before = match &query.page.from {
         From::After(number) => number.parse().unwrap_or(0),
         From::Start | From::Skip(_) => u64::MAX,
@@ -52,7 +52,7 @@ fn result(end: &End) -> &'static str {
     }
 }
 
-fn selects(query: &JournalQuery, entry: &Entry, owner: Option<&(ProjectKey, Arc<str>)>) -> bool {
+fn selects(query: &Query, entry: &Entry, owner: Option<&(ProjectKey, Arc<str>)>) -> bool {
     let is = |wanted: &Option<String>, had: &str| wanted.as_deref().is_none_or(|wanted| wanted == had);
     let key = &entry.object;
     let result = result(&entry.end);
@@ -130,7 +130,7 @@ mod tests {
         ]
     }
 
-    fn numbers(query: &JournalQuery) -> (Vec<u64>, Option<From>, usize) {
+    fn numbers(query: &Query) -> (Vec<u64>, Option<From>, usize) {
         let owner = |key: &Key| (&*key.namespace == "ns-1").then(|| (shop(), "default".into()));
         let found = rows(&all(), query, owner);
         let numbers = found.items.iter().map(|row| row.seq).collect();
@@ -142,59 +142,59 @@ mod tests {
         let some = |text: &str| Some(text.to_owned());
         let table = [
             (
-                JournalQuery {
+                Query {
                     project: some("shop"),
-                    ..JournalQuery::default()
+                    ..Query::default()
                 },
                 vec![4, 2],
             ),
             (
-                JournalQuery {
+                Query {
                     namespace: some("default"),
-                    ..JournalQuery::default()
+                    ..Query::default()
                 },
                 vec![4, 2],
             ),
             (
-                JournalQuery {
+                Query {
                     namespace: some("ns-2"),
-                    ..JournalQuery::default()
+                    ..Query::default()
                 },
                 vec![3],
             ),
             (
-                JournalQuery {
+                Query {
                     result: some("failed"),
-                    ..JournalQuery::default()
+                    ..Query::default()
                 },
                 vec![4],
             ),
             (
-                JournalQuery {
+                Query {
                     result: some("refused"),
-                    ..JournalQuery::default()
+                    ..Query::default()
                 },
                 vec![4],
             ),
             (
-                JournalQuery {
+                Query {
                     result: some("ok"),
                     plane: some("hub"),
-                    ..JournalQuery::default()
+                    ..Query::default()
                 },
                 vec![3, 1],
             ),
             (
-                JournalQuery {
+                Query {
                     after: Some(2),
-                    ..JournalQuery::default()
+                    ..Query::default()
                 },
                 vec![4, 3],
             ),
             (
-                JournalQuery {
+                Query {
                     name: some("other"),
-                    ..JournalQuery::default()
+                    ..Query::default()
                 },
                 vec![],
             ),
@@ -206,12 +206,12 @@ mod tests {
 
     #[test]
     fn a_page_begins_after_the_number_of_the_last_row() {
-        let mut query = JournalQuery {
+        let mut query = Query {
             page: PageQuery {
                 limit: 3,
                 ..PageQuery::default()
             },
-            ..JournalQuery::default()
+            ..Query::default()
         };
         let next = From::After("2".to_owned());
         assert_eq!(numbers(&query), (vec![4, 3, 2], Some(next.clone()), 1));

@@ -3,7 +3,7 @@
 use super::{before, page};
 use crate::{
     PlaneRow, PlaneState, RefusedProject, Rows, Time, WatchRow,
-    query::{From, PlanesQuery},
+    query::{From, Query},
 };
 use fedgate_engine::{
     clock::Now,
@@ -50,7 +50,7 @@ pub fn down<R: Role>(runtime: &Runtime<R>) -> BTreeMap<Plane, Time> {
 }
 
 /// A page of the planes: the hub first, then the worst, in order of name.
-pub fn rows<R: Role>(runtime: &Runtime<R>, query: &PlanesQuery) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
+pub fn rows<R: Role>(runtime: &Runtime<R>, query: &Query) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
     let planes: Vec<Plane> = runtime
         .engaged()
         .into_iter()
@@ -58,15 +58,20 @@ pub fn rows<R: Role>(runtime: &Runtime<R>, query: &PlanesQuery) -> (Rows<PlaneRo
         .filter(|plane| query.q.as_deref().is_none_or(|q| name(plane).contains(q)))
         .collect();
     let mut states = runtime.plane_states(&planes);
-    states.retain(|(_, of)| query.state.is_none_or(|wanted| wanted == state(*of)));
+    states.retain(|(_, of)| {
+        query
+            .state
+            .as_deref()
+            .is_none_or(|wanted| wanted == state(*of).as_str())
+    });
     states.sort_by(|(a, of_a), (b, of_b)| {
         let rank = |plane: &Plane, of: State| (*plane != Plane::Hub, of);
         rank(a, *of_a).cmp(&rank(b, *of_b)).then_with(|| a.cmp(b))
     });
     let page = page::by_rank(states.into_iter().map(|(plane, _)| plane).collect(), &query.page);
     let (down, now) = (down(runtime), runtime.shared.now());
-    let mut reports = runtime.plane_reports(&page.items);
-    let items = reports.drain(..).map(|report| row(report, &down, now)).collect();
+    let reports = runtime.plane_reports(&page.items).into_iter();
+    let items = reports.map(|report| row(&report, &down, now)).collect();
     let refused = match query.page.from {
         From::Start => refused(runtime),
         From::After(_) | From::Skip(_) => Vec::new(),
@@ -90,45 +95,40 @@ pub fn refused<R: Role>(runtime: &Runtime<R>) -> Vec<RefusedProject> {
     .collect()
 }
 
-fn row(report: PlaneReport, down: &BTreeMap<Plane, Time>, now: Now) -> PlaneRow {
-    let PlaneReport {
-        plane,
-        state: of,
-        engaged,
-        idle,
-        is_down,
-        expiry,
-        missing,
-        defect,
-        watches,
-    } = report;
-    let worst = watches.iter().find_map(|watch| watch.error.clone());
-    let rights =
-        (!missing.is_empty()).then(|| format!("apply {} on this plane and bind its roles", plane.roles()));
-    let of_defect = || defect.map(|of| (of.text.to_owned(), of.word, Some(of.next.to_owned())));
+fn row(report: &PlaneReport, down: &BTreeMap<Plane, Time>, now: Now) -> PlaneRow {
+    let plane = &report.plane;
+    let mut watches = report.watches.iter();
+    let worst = watches.find_map(|watch| watch.error.clone());
+    let of_defect = || {
+        report
+            .defect
+            .map(|of| (of.text.to_owned(), of.word, Some(of.next.to_owned())))
+    };
     let (error, next) = worst
         .or_else(of_defect)
         .map_or((None, None), |(text, _, next)| (Some(text), next));
+    let rights = || {
+        let is_missing = !report.missing.is_empty();
+        is_missing.then(|| format!("apply {} on this plane and bind its roles", plane.roles()))
+    };
+    let watches = report.watches.iter().map(|watch| WatchRow {
+        kind: watch.kind.clone(),
+        synced: watch.synced,
+        forbidden: watch.forbidden,
+        restarts: watch.restarts,
+        error: watch.error.as_ref().map(|(text, ..)| text.clone()),
+    });
     PlaneRow {
-        plane: name(&plane).to_owned(),
+        plane: name(plane).to_owned(),
         kind: plane.kind().to_owned(),
-        state: state(of),
-        engaged_since: before(now, engaged),
-        down_since: down.get(&plane).copied().filter(|_| is_down),
-        last_event: idle.map(|idle| before(now, idle)),
-        credential_ends: expiry.map(|expiry| Time::from_second(expiry.at)),
-        missing_rights: missing,
+        state: state(report.state),
+        engaged_since: before(now, report.engaged),
+        down_since: down.get(plane).copied().filter(|_| report.is_down),
+        last_event: report.idle.map(|idle| before(now, idle)),
+        credential_ends: report.expiry.as_ref().map(|expiry| Time::from_second(expiry.at)),
+        next: next.or_else(rights),
+        watches: watches.collect(),
+        missing_rights: report.missing.clone(),
         error,
-        next: next.or(rights),
-        watches: watches
-            .into_iter()
-            .map(|watch| WatchRow {
-                kind: watch.kind,
-                synced: watch.synced,
-                forbidden: watch.forbidden,
-                restarts: watch.restarts,
-                error: watch.error.map(|(text, ..)| text),
-            })
-            .collect(),
     }
 }

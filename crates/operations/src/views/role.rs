@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Class, Header, HubSummary, JournalRow, OperationsSource, Overview, PlaneRow, RefusedProject, Rows,
     StuckGroup, Time,
-    query::{JournalQuery, PlanesQuery, STUCK_FOR, StuckQuery},
+    query::{Query, STUCK_FOR},
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
@@ -64,7 +64,7 @@ impl<R: Answering> OperationsSource for Operations<R> {
         let runtime = &*self.runtime;
         let found = self.found(STUCK_FOR);
         let counts = stuck::counts(&found);
-        let groups = stuck::groups(found, &StuckQuery::default(), R::next_step);
+        let groups = stuck::groups(found, &Query::default(), R::next_step);
         let complete = runtime.syncing(1).is_empty();
         let now = runtime.shared.now();
         let hub = runtime.plane_reports(&[Plane::Hub]).pop();
@@ -83,16 +83,16 @@ impl<R: Answering> OperationsSource for Operations<R> {
         overview
     }
 
-    fn planes(&self, query: &PlanesQuery) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
+    fn planes(&self, query: &Query) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
         planes::rows(&self.runtime, query)
     }
 
-    fn stuck(&self, query: &StuckQuery) -> Rows<StuckGroup> {
-        let found = self.found(query.stuck_for);
+    fn stuck(&self, query: &Query) -> Rows<StuckGroup> {
+        let found = self.found(query.stuck_for.unwrap_or(STUCK_FOR));
         stuck::page(stuck::groups(found, query, R::next_step), query)
     }
 
-    fn journal(&self, query: &JournalQuery) -> Rows<JournalRow> {
+    fn journal(&self, query: &Query) -> Rows<JournalRow> {
         let entries = self.runtime.shared.executor.journal().entries();
         journal::rows(&entries, query, |_| None)
     }

@@ -2,9 +2,8 @@
 
 use super::{header::Process, health};
 use crate::{
-    CellDetail, CellRow, Class, Flows, Header, JournalRow, NoAnswer, OperationsSource, Overview, PlaneRow,
-    ProjectDetail, ProjectRow, RefusedProject, Rows, StuckGroup, StuckItem, Time, Trace,
-    query::{CellsQuery, FlowsQuery, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
+    CellRow, Class, Flows, Header, JournalRow, NoAnswer, OperationsSource, Overview, PlaneRow, ProjectRow,
+    RefusedProject, Rows, StuckGroup, StuckItem, Time, query::Query,
 };
 use fedgate_engine::{clock::Clock, metrics::PlaneKind};
 use parking_lot::Mutex;
@@ -60,17 +59,12 @@ impl Starting {
         )
     }
 
-    /// A cell has neither projects nor cells; a gateway will have them.
-    fn served(&self) -> Result<(), NoAnswer> {
-        if self.plane == PlaneKind::Cell.as_str() {
-            return Err(NoAnswer::NotServed);
+    /// An empty answer of a gateway, which will have projects and cells; a cell has neither.
+    fn empty<T: Default>(&self) -> Result<T, NoAnswer> {
+        match self.unserved() {
+            NoAnswer::Starting(_) => Ok(T::default()),
+            unserved => Err(unserved),
         }
-        Ok(())
-    }
-
-    fn unknown<T>(&self) -> Result<T, NoAnswer> {
-        self.served()?;
-        Err(NoAnswer::Starting(self.reason()))
     }
 
     fn group(&self) -> Option<StuckGroup> {
@@ -110,11 +104,11 @@ impl OperationsSource for Starting {
         }
     }
 
-    fn planes(&self, _: &PlanesQuery) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
+    fn planes(&self, _: &Query) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
         Default::default()
     }
 
-    fn stuck(&self, query: &StuckQuery) -> Rows<StuckGroup> {
+    fn stuck(&self, query: &Query) -> Rows<StuckGroup> {
         let wanted = |group: &StuckGroup| query.class.is_none_or(|class| class == group.class);
         Rows {
             items: self.group().into_iter().filter(wanted).collect(),
@@ -122,32 +116,27 @@ impl OperationsSource for Starting {
         }
     }
 
-    fn journal(&self, _: &JournalQuery) -> Rows<JournalRow> {
+    fn unserved(&self) -> NoAnswer {
+        if self.plane == PlaneKind::Cell.as_str() {
+            return NoAnswer::NotServed;
+        }
+        NoAnswer::Starting(self.reason())
+    }
+
+    fn journal(&self, _: &Query) -> Rows<JournalRow> {
         Rows::default()
     }
 
-    fn projects(&self, _: &ProjectsQuery) -> Result<Rows<ProjectRow>, NoAnswer> {
-        self.served().map(|()| Rows::default())
+    fn projects(&self, _: &Query) -> Result<Rows<ProjectRow>, NoAnswer> {
+        self.empty()
     }
 
-    fn project(&self, _: &str) -> Result<ProjectDetail, NoAnswer> {
-        self.unknown()
+    fn cells(&self, _: &Query) -> Result<Rows<CellRow>, NoAnswer> {
+        self.empty()
     }
 
-    fn cells(&self, _: &CellsQuery) -> Result<Rows<CellRow>, NoAnswer> {
-        self.served().map(|()| Rows::default())
-    }
-
-    fn cell(&self, _: &str) -> Result<CellDetail, NoAnswer> {
-        self.unknown()
-    }
-
-    fn flows(&self, _: &FlowsQuery) -> Result<Flows, NoAnswer> {
-        self.served().map(|()| Flows::default())
-    }
-
-    fn trace(&self, _: &TraceQuery) -> Result<Trace, NoAnswer> {
-        self.unknown()
+    fn flows(&self, _: &Query) -> Result<Flows, NoAnswer> {
+        self.empty()
     }
 }
 
@@ -185,7 +174,7 @@ mod tests {
             (header.complete, header.replica.role),
             (false, ReplicaRole::Standby)
         );
-        let stuck = starting.stuck(&StuckQuery::default());
+        let stuck = starting.stuck(&Query::default());
         assert_eq!(stuck.items[0].items[0].message, "refused");
     }
 }

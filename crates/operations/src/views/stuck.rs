@@ -1,7 +1,7 @@
 //! Stuck objects, in groups with the same cause: the part that every role has.
 
 use super::{page, planes, wall};
-use crate::{Class, Rows, StuckGroup, StuckItem, Time, query::StuckQuery};
+use crate::{Class, Rows, StuckGroup, StuckItem, Time, query::Query};
 use fedgate_engine::{
     clock::Now,
     error::Category,
@@ -35,6 +35,19 @@ pub struct Found {
     pub item: StuckItem,
 }
 
+impl Found {
+    /// An object that is stuck.
+    pub fn new(class: Class, plane: &'static str, word: impl Into<String>, item: StuckItem) -> Self {
+        let word = word.into();
+        Self {
+            class,
+            plane,
+            word,
+            item,
+        }
+    }
+}
+
 /// Names the project, namespace, kind and name of a key as the tenant knows it.
 pub type Naming<'a> = &'a dyn Fn(&Key) -> StuckItem;
 
@@ -65,18 +78,14 @@ pub fn of_runtime<R: Role>(
     let now = runtime.shared.now();
     planes_and_rights(runtime, survey, now, &mut found);
     for project in planes::refused(runtime) {
-        found.push(Found {
-            class: Class::Plane,
-            plane: "project",
-            word: "refused".to_owned(),
-            item: StuckItem {
-                project: project.project.clone(),
-                kind: "projects".to_owned(),
-                name: project.project,
-                message: project.reason,
-                ..StuckItem::default()
-            },
-        });
+        let item = StuckItem {
+            project: project.project.clone(),
+            kind: "projects".to_owned(),
+            name: project.project,
+            message: project.reason,
+            ..StuckItem::default()
+        };
+        found.push(Found::new(Class::Plane, "project", "refused", item));
     }
     for (key, verdict, since) in runtime.shared.quarantine.all() {
         let failure = runtime.shared.workers.failures().of(&key);
@@ -86,12 +95,7 @@ pub fn of_runtime<R: Role>(
             message: failure.as_ref().map(words_of).unwrap_or_default(),
             ..naming(&key)
         };
-        found.push(Found {
-            class: Class::Quarantined,
-            plane: key.plane.kind(),
-            word: verdict.to_owned(),
-            item,
-        });
+        found.push(Found::new(Class::Quarantined, key.plane.kind(), verdict, item));
     }
     if runtime.shared.planes.lease.may_write() {
         for (key, failure) in runtime.shared.workers.failures().all() {
@@ -108,19 +112,19 @@ fn planes_and_rights<R: Role>(runtime: &Runtime<R>, survey: &Survey, now: Now, f
         Cause::Right(_) | Cause::Suspended(_) => None,
     });
     let down: Vec<Plane> = down.collect();
-    let reports = runtime.plane_reports(&down).into_iter().filter_map(|report| {
-        let mut errors = report.watches.iter().filter_map(|watch| watch.error.as_ref());
-        let word = errors.next().map(|(_, cause, _)| *cause)?;
-        Some((report.plane, word))
-    });
-    let reports: BTreeMap<Plane, &'static str> = reports.collect();
+    let reports = runtime.plane_reports(&down);
+    let word_of = |plane: &Plane| {
+        let mut watches = reports.iter().filter(|report| report.plane == *plane);
+        let mut watches = watches.next()?.watches.iter();
+        watches.find_map(|watch| watch.error.as_ref().map(|(_, cause, _)| *cause))
+    };
     let mut rights = BTreeMap::new();
     for (cause, failure) in &causes {
         let since = Some(Time(failure.since));
         let (class, plane, word) = match &**cause {
             Cause::Plane(plane) if is_older(since, PLANE_DOWN, now) => {
-                let word = reports.get(plane).copied();
-                (Class::Plane, plane, word.unwrap_or(failure.category.as_str()))
+                let word = word_of(plane).unwrap_or(failure.category.as_str());
+                (Class::Plane, plane, word)
             }
             Cause::Plane(_) => continue,
             // A wait for a suspended project is no fault: the suspension alone names it.
@@ -130,15 +134,14 @@ fn planes_and_rights<R: Role>(runtime: &Runtime<R>, survey: &Survey, now: Now, f
                 continue;
             }
         };
-        found.push(of_plane(class, plane, word.to_owned(), since, &failure.message));
+        found.push(of_plane(class, plane, word, since, &failure.message));
     }
     for (plane, end) in runtime.expired(now.wall.as_second()) {
-        let (word, since) = ("credential_expired".to_owned(), Time::from_second(end));
-        found.push(of_plane(Class::Plane, &plane, word, Some(since), ""));
+        let since = Some(Time::from_second(end));
+        found.push(of_plane(Class::Plane, &plane, "credential_expired", since, ""));
     }
     for (plane, defect) in &survey.defects {
-        let word = defect.word.to_owned();
-        found.push(of_plane(Class::Plane, plane, word, None, defect.text));
+        found.push(of_plane(Class::Plane, plane, defect.word, None, defect.text));
     }
     for right in runtime.shared.executor.missing_rights() {
         let since = rights.get(&right).map(|since| Time(*since));
@@ -158,24 +161,26 @@ fn forbidden_watches<R: Role>(runtime: &Runtime<R>, forbidding: &[Plane], found:
     }
 }
 
-fn of_plane(class: Class, plane: &Plane, word: String, since: Option<Time>, message: &str) -> Found {
+fn of_plane(
+    class: Class,
+    plane: &Plane,
+    word: impl Into<String>,
+    since: Option<Time>,
+    message: &str,
+) -> Found {
     let project = match plane {
         Plane::Project(project) => project.as_str(),
         Plane::Hub | Plane::Cell => "",
     };
-    Found {
-        class,
-        plane: plane.kind(),
-        word,
-        item: StuckItem {
-            project: project.to_owned(),
-            kind: "planes".to_owned(),
-            name: planes::name(plane).to_owned(),
-            since,
-            message: message.to_owned(),
-            ..StuckItem::default()
-        },
-    }
+    let item = StuckItem {
+        project: project.to_owned(),
+        kind: "planes".to_owned(),
+        name: planes::name(plane).to_owned(),
+        since,
+        message: message.to_owned(),
+        ..StuckItem::default()
+    };
+    Found::new(class, plane.kind(), word, item)
 }
 
 /// The failure of a key, if it has lasted long enough. A missing permission and a verdict have rows of their own.
@@ -192,18 +197,15 @@ fn failed(
         FailureClass::Quarantine | FailureClass::Right => return None,
     };
     let since = Some(Time(failure.since));
-    is_older(since, after, now).then(|| Found {
-        class,
-        plane: failure.plane.kind(),
-        word: failure.category.as_str().to_owned(),
-        item: StuckItem {
-            since,
-            attempts: Some(failure.attempts),
-            next_try: failure.next.map(Time),
-            message: words_of(failure),
-            ..naming(key)
-        },
-    })
+    let item = StuckItem {
+        since,
+        attempts: Some(failure.attempts),
+        next_try: failure.next.map(Time),
+        message: words_of(failure),
+        ..naming(key)
+    };
+    let (plane, word) = (failure.plane.kind(), failure.category.as_str());
+    is_older(since, after, now).then(|| Found::new(class, plane, word, item))
 }
 
 fn words_of(failure: &LastFailure) -> String {
@@ -211,7 +213,7 @@ fn words_of(failure: &LastFailure) -> String {
 }
 
 /// True if the query selects an object.
-fn selects(query: &StuckQuery, found: &Found) -> bool {
+fn selects(query: &Query, found: &Found) -> bool {
     let is = |wanted: &Option<String>, had: &str| wanted.as_deref().is_none_or(|wanted| wanted == had);
     let class = query
         .class
@@ -229,7 +231,7 @@ fn selects(query: &StuckQuery, found: &Found) -> bool {
 /// The groups of the objects that a query selects, the worst class first, then the oldest; `next` gives the next step.
 pub fn groups(
     found: Vec<Found>,
-    query: &StuckQuery,
+    query: &Query,
     next: impl Fn(Class, &str, &str) -> String,
 ) -> Vec<StuckGroup> {
     let mut by_cause: BTreeMap<(Class, &'static str, String), Vec<StuckItem>> = BTreeMap::new();
@@ -264,7 +266,7 @@ pub fn groups(
 }
 
 /// A page of groups.
-pub fn page(groups: Vec<StuckGroup>, query: &StuckQuery) -> Rows<StuckGroup> {
+pub fn page(groups: Vec<StuckGroup>, query: &Query) -> Rows<StuckGroup> {
     page::by_rank(groups, &query.page)
 }
 

@@ -1,18 +1,15 @@
 //! Changes since the role was last asked.
 
 use super::log::{BYTES, ROWS};
-use crate::api::topics::{Selection, Topic};
+use crate::api::topics::{Part, Topic};
 use bytes::Bytes;
 use fedgate_operations::{
     Changes, Class, Header, OperationsSource, StuckGroup,
-    query::{JournalQuery, MOST, PageQuery, StuckQuery},
+    query::{MOST, PageQuery, Query},
 };
 use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A topic of all, or of one project.
-pub(super) type Part = (Option<String>, Topic);
 
 /// The earlier state that a part is compared with.
 #[derive(Debug, Clone)]
@@ -22,7 +19,7 @@ pub(super) enum Base {
     /// The last overview.
     Overview(Bytes),
     /// The last groups.
-    Stuck(BTreeMap<(Class, String, String), StuckGroup>),
+    Stuck(Groups),
     /// Number of the last write.
     Journal(u64),
 }
@@ -41,20 +38,11 @@ pub(super) struct Watched {
 pub(super) struct Content {
     /// The JSON text.
     pub(super) text: Bytes,
-    rows: usize,
+    /// Number of rows.
+    pub(super) rows: usize,
 }
 
 impl Content {
-    /// Number of rows.
-    pub(super) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Size in bytes.
-    pub(super) fn size(&self) -> usize {
-        self.text.len()
-    }
-
     fn of(rows: usize, value: &impl Serialize) -> Self {
         match serde_json::to_vec(value) {
             Ok(text) if rows <= ROWS && text.len() <= BYTES => Self {
@@ -87,35 +75,6 @@ impl Change {
     pub(super) fn size(&self) -> usize {
         self.parts.values().map(|content| content.text.len()).sum()
     }
-
-    /// The part of it that a stream with this selection shows.
-    pub(super) fn of<'a>(
-        &'a self,
-        selection: &'a Selection,
-    ) -> impl Iterator<Item = (Topic, &'a Content)> + 'a {
-        let parts = self.parts.iter();
-        let shown = parts.filter(|((project, topic), _)| {
-            *project == selection.project && selection.topics.contains(topic)
-        });
-        shown.map(|((_, topic), content)| (*topic, content))
-    }
-}
-
-/// The parts of a selection.
-pub(super) fn parts(selection: &Selection) -> Vec<Part> {
-    let project = &selection.project;
-    selection
-        .topics
-        .iter()
-        .map(|topic| (project.clone(), *topic))
-        .collect()
-}
-
-/// The parts of a selection that are not watched yet.
-pub(super) fn missing(selection: &Selection, watched: &BTreeMap<Part, Watched>) -> Vec<Part> {
-    let mut parts = parts(selection);
-    parts.retain(|part| !watched.contains_key(part));
-    parts
 }
 
 /// The state with which parts begin.
@@ -136,9 +95,9 @@ impl Begun {
                 Topic::Overview => Base::Overview(overview(source)),
                 Topic::Stuck => Base::Stuck(groups(source, part.0.clone()).0),
                 Topic::Journal => {
-                    let newest = source.journal(&JournalQuery {
+                    let newest = source.journal(&Query {
                         page: page(1),
-                        ..JournalQuery::default()
+                        ..Query::default()
                     });
                     Base::Journal(newest.items.first().map_or(0, |row| row.seq))
                 }
@@ -232,10 +191,10 @@ type Groups = BTreeMap<(Class, String, String), StuckGroup>;
 
 /// The groups, and whether these are all.
 fn groups(source: &dyn OperationsSource, project: Option<String>) -> (Groups, bool) {
-    let rows = source.stuck(&StuckQuery {
+    let rows = source.stuck(&Query {
         project,
         page: page(MOST),
-        ..StuckQuery::default()
+        ..Query::default()
     });
     let key = |group: &StuckGroup| (group.class, group.plane.clone(), group.word.clone());
     let is_all = rows.next.is_none();
@@ -268,11 +227,11 @@ fn stuck(source: &dyn OperationsSource, project: Option<&str>, last: &mut Groups
 
 /// The writes since the last one, newest first.
 fn journal(source: &dyn OperationsSource, project: Option<&str>, last: &mut u64) -> Option<Content> {
-    let rows = source.journal(&JournalQuery {
+    let rows = source.journal(&Query {
         project: project.map(str::to_owned),
         after: Some(*last),
         page: page(MOST),
-        ..JournalQuery::default()
+        ..Query::default()
     });
     *last = rows.items.first()?.seq;
     if rows.next.is_some() {

@@ -82,17 +82,19 @@ impl Log {
     pub(super) fn next(&self, selection: &Selection, read: &mut u64) -> Next {
         if !self.has_all_after(*read) {
             *read = self.last;
-            return Next::Reset(selection.topics.iter().copied().collect());
+            return Next::Reset(selection.iter().map(|(_, topic)| *topic).collect());
         }
         let from = *read;
         for (number, _, change) in self.deltas.iter().filter(|(number, ..)| *number > from) {
             *read = *number;
-            let parts: Vec<(Topic, &Content)> = change.of(selection).collect();
+            let parts = change.parts.iter().filter(|(part, _)| selection.contains(*part));
+            let parts: Vec<(Topic, &Content)> =
+                parts.map(|((_, topic), content)| (*topic, content)).collect();
             if parts.is_empty() {
                 continue;
             }
             let sum = |of: fn(&Content) -> usize| parts.iter().map(|(_, content)| of(content)).sum::<usize>();
-            if sum(Content::rows) > ROWS || sum(Content::size) > BYTES {
+            if sum(|content| content.rows) > ROWS || sum(|content| content.text.len()) > BYTES {
                 return Next::Reset(parts.into_iter().map(|(topic, _)| topic).collect());
             }
             let texts = parts

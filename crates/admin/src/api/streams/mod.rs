@@ -5,7 +5,10 @@ mod collector;
 mod log;
 mod reader;
 
-use super::{ANSWER_WITHIN, Refusal, User, topics::Selection};
+use super::{
+    ANSWER_WITHIN, Refusal, User,
+    topics::{Part, Selection},
+};
 use axum::{
     body::Body,
     http::header,
@@ -51,13 +54,26 @@ impl HangUp {
 }
 
 /// An open stream.
-struct Open {
+pub(super) struct Open {
     selection: Selection,
     /// Number of the last delta that it has read.
     read: u64,
     since: Instant,
     user: Option<User>,
     hang_up: HangUp,
+}
+
+impl Open {
+    /// A stream that opens.
+    pub(super) fn new(selection: Selection, user: Option<User>, hang_up: HangUp) -> Self {
+        Self {
+            selection,
+            read: 0,
+            since: Instant::now(),
+            user,
+            hang_up,
+        }
+    }
 }
 
 /// The streams of the process.
@@ -72,7 +88,7 @@ struct Shared {
     news: watch::Sender<()>,
     /// Held while a stream opens, and while the role is asked: a stream misses nothing between its first position and the
     /// next delta.
-    collecting: tokio::sync::Mutex<BTreeMap<collector::Part, Watched>>,
+    collecting: tokio::sync::Mutex<BTreeMap<Part, Watched>>,
 }
 
 #[derive(Default)]
@@ -113,15 +129,13 @@ impl Streams {
     pub(super) async fn open(
         &self,
         source: Arc<dyn OperationsSource>,
-        selection: Selection,
+        stream: Open,
         last: Option<&str>,
-        user: Option<User>,
-        hang_up: HangUp,
     ) -> Result<Response, Refusal> {
-        self.0.state.lock().has_place(user.as_ref())?;
+        self.0.state.lock().has_place(stream.user.as_ref())?;
         let (shared, last) = (self.0.clone(), last.map(str::to_owned));
         // A task of its own: it holds its lock until the role has answered, also if the requester has gone.
-        let opening = tokio::spawn(async move { shared.begin(source, selection, last, user, hang_up).await });
+        let opening = tokio::spawn(async move { shared.begin(source, stream, last).await });
         let reader = match tokio::time::timeout(ANSWER_WITHIN, opening).await {
             Ok(Ok(reader)) => reader?,
             Ok(Err(error)) => return Err(failed(&error)),
@@ -141,10 +155,8 @@ impl Shared {
     async fn begin(
         self: &Arc<Self>,
         source: Arc<dyn OperationsSource>,
-        selection: Selection,
+        mut stream: Open,
         last: Option<String>,
-        user: Option<User>,
-        hang_up: HangUp,
     ) -> Result<Reader, Refusal> {
         let mut watched = self.collecting.lock().await;
         // It also ends the collection if this stream does not open.
@@ -152,11 +164,15 @@ impl Shared {
         if is_first {
             tokio::spawn(self.clone().collect(source.clone()));
         }
-        let missing = collector::missing(&selection, &watched);
+        let missing = stream
+            .selection
+            .iter()
+            .filter(|part| !watched.contains_key(*part));
+        let missing: Vec<Part> = missing.cloned().collect();
         let begun = tokio::task::spawn_blocking(move || Begun::of(&*source, missing, is_first));
         let begun = begun.await.map_err(|error| failed(&error))?;
         let mut state = self.state.lock();
-        state.has_place(user.as_ref())?;
+        state.has_place(stream.user.as_ref())?;
         let position = state.log.last();
         watched.extend(begun.parts.into_iter().map(|(part, base)| {
             let since = position;
@@ -164,23 +180,18 @@ impl Shared {
         }));
         let resumed = last.as_deref().and_then(|id| self.number(id)).filter(|read| {
             let covered = |watched: &Watched| watched.since <= *read;
-            let parts = collector::parts(&selection);
-            state.log.has_all_after(*read) && parts.iter().all(|part| watched.get(part).is_some_and(covered))
+            let mut parts = stream.selection.iter();
+            state.log.has_all_after(*read) && parts.all(|part| watched.get(part).is_some_and(covered))
         });
-        let read = resumed.unwrap_or(position);
+        stream.read = resumed.unwrap_or(position);
+        stream.since = Instant::now();
         state.opened += 1;
         let id = state.opened;
-        let mut first = vec![self.hello(read, &begun.header)];
+        let mut first = vec![self.hello(stream.read, &begun.header)];
         if last.is_some() && resumed.is_none() {
-            first.push(self.reset(read, selection.topics.iter().copied()));
+            let topics = stream.selection.iter().map(|(_, topic)| *topic);
+            first.push(self.reset(stream.read, topics));
         }
-        let stream = Open {
-            selection,
-            read,
-            since: Instant::now(),
-            user,
-            hang_up,
-        };
         state.open.insert(id, stream);
         self.metrics.set(Family::OperationsStreams, &[], state.open.len());
         Ok(Reader::new(self.clone(), id, first))
@@ -199,7 +210,7 @@ impl Shared {
         loop {
             ticks.tick().await;
             let mut watched = self.collecting.lock().await;
-            if !self.has_readers() {
+            if self.state.lock().open.is_empty() {
                 watched.clear();
                 let ended = tokio::task::spawn_blocking(move || source.collect_changes(false));
                 // A stream that opens meanwhile waits for the lock, and then begins anew.
@@ -222,14 +233,9 @@ impl Shared {
         }
     }
 
-    fn has_readers(&self) -> bool {
-        !self.state.lock().open.is_empty()
-    }
-
-    fn is_read(&self, part: &collector::Part) -> bool {
+    fn is_read(&self, part: &Part) -> bool {
         let state = self.state.lock();
-        let reads = |open: &Open| open.selection.project == part.0 && open.selection.topics.contains(&part.1);
-        state.open.values().any(reads)
+        state.open.values().any(|open| open.selection.contains(part))
     }
 
     /// Adds a delta, and ends the streams that are too far behind.

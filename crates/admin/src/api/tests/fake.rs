@@ -4,7 +4,7 @@ use fedgate_operations::{
     API_VERSION, CellRow, Changes, ErrorAnswer, Header, Instances, JournalRow, NoAnswer, OperationsSource,
     Overview, PlaneRow, PlaneState, ProjectDetail, ProjectRow, RefusedProject, Replica, ReplicaRole, Rows,
     StuckGroup, Time, Trace, TracedObject, Verdict,
-    query::{From, JournalQuery, PlanesQuery, ProjectsQuery, StuckQuery, TraceQuery},
+    query::{From, Query, TraceQuery},
 };
 use parking_lot::Mutex;
 use std::{
@@ -125,12 +125,12 @@ impl OperationsSource for Fake {
         overview
     }
 
-    fn planes(&self, query: &PlanesQuery) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
+    fn planes(&self, query: &Query) -> (Rows<PlaneRow>, Vec<RefusedProject>) {
         self.note(query);
         (Rows::default(), Vec::new())
     }
 
-    fn stuck(&self, query: &StuckQuery) -> Rows<StuckGroup> {
+    fn stuck(&self, query: &Query) -> Rows<StuckGroup> {
         self.note(query);
         let mut items = self.state.lock().stuck.clone();
         if let Some(project) = &query.project {
@@ -142,7 +142,7 @@ impl OperationsSource for Fake {
         }
     }
 
-    fn journal(&self, query: &JournalQuery) -> Rows<JournalRow> {
+    fn journal(&self, query: &Query) -> Rows<JournalRow> {
         let state = self.state.lock();
         let mut items: Vec<_> = state.journal.clone();
         items.retain(|row| query.after.is_none_or(|after| row.seq > after));
@@ -166,7 +166,7 @@ impl OperationsSource for Fake {
         }
     }
 
-    fn projects(&self, query: &ProjectsQuery) -> Result<Rows<ProjectRow>, NoAnswer> {
+    fn projects(&self, query: &Query) -> Result<Rows<ProjectRow>, NoAnswer> {
         self.note(query);
         let state = self.state.lock();
         let after = |row: &&ProjectRow| match &query.page.from {

@@ -120,10 +120,11 @@ async fn parameters_arrive_as_values() {
     }
     let questions = fake.state.lock().questions.join("\n");
     for part in [
-        "ProjectsQuery { state: Some(Backoff), reason: None, city: Some(\"DFW\"), q: Some(\"sh&op\"), sort: Worst",
-        "limit: 500, from: Start",
-        "StuckQuery { class: Some(Retrying), plane: Some(\"hub\"), project: Some(\"a/b\"), cell: None, stuck_for: 300s",
-        "PlanesQuery { plane: None, state: None, q: None, page: PageQuery { limit: 100, from: Start } }",
+        "Query { plane: None, state: Some(\"backoff\"), q: Some(\"sh&op\"), reason: None, project: None, city: Some(\"DFW\")",
+        "sort: Worst, page: PageQuery { limit: 500, from: Start } }",
+        "Query { plane: Some(\"hub\"), state: None, q: None, reason: None, project: Some(\"a/b\"), city: None, cell: None, \
+         class: Some(Retrying), stuck_for: Some(300s)",
+        "top: None, sort: Name, page: PageQuery { limit: 100, from: Start } }",
     ] {
         assert!(questions.contains(part), "{part} is missing in {questions}");
     }

@@ -241,7 +241,7 @@ fn writes(of: &Operations, object: &TracedObject, observed: &[Deployed]) -> Vec<
         };
         here && names.contains(&&*key.name)
     });
-    let mut query = fedgate_operations::query::JournalQuery::default();
+    let mut query = fedgate_operations::query::Query::default();
     query.page.limit = WRITES;
     let owner = ProjectKey::parse(&object.project)
         .ok()
