@@ -1,7 +1,6 @@
 //! kube-apiserver, one per plane; or Milo's own API server, one for the core and all projects.
 
 use super::{
-    SandboxError,
     certs::{FRONT_PROXY, Files},
     plane::PlaneRole,
     process::{Spec, flag, pair_flags},
@@ -33,7 +32,7 @@ pub(super) struct ApiServer<'a> {
 }
 
 /// Writes the audit policy that all planes share.
-pub(super) fn write_audit_policy(path: &Path) -> Result<(), SandboxError> {
+pub(super) fn write_audit_policy(path: &Path) -> anyhow::Result<()> {
     super::certs::write(path, AUDIT_POLICY)
 }
 

@@ -1,6 +1,7 @@
 //! Manifests, applied by the administrator before anything else runs.
 
-use super::SandboxError;
+use crate::error::on;
+use anyhow::{Context, bail};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::{
     Api, Client, ResourceExt,
@@ -8,7 +9,7 @@ use kube::{
     core::GroupVersionKind,
 };
 use kube_runtime::wait::await_condition;
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 const TRUE_WITHIN: Duration = Duration::from_mins(2);
 /// Enough to keep one API server busy.
@@ -23,43 +24,35 @@ pub(super) struct Objects(Vec<DynamicObject>);
 
 impl Objects {
     /// Reads a YAML stream; `origin` names it in errors. Empty documents are skipped.
-    pub(super) fn add_yaml(&mut self, origin: &str, yaml: &str) -> Result<(), SandboxError> {
-        let documents = fedgate_api::yaml::documents(yaml).map_err(|e| SandboxError::Manifest {
-            plane: origin.to_owned(),
-            reason: format!("no YAML: {e}"),
-        })?;
+    pub(super) fn add_yaml(&mut self, origin: &str, yaml: &str) -> anyhow::Result<()> {
+        let documents = fedgate_api::yaml::documents(yaml);
+        let documents = documents.with_context(|| format!("a manifest for {origin} is no YAML"))?;
         documents
             .into_iter()
             .try_for_each(|document| self.add(origin, document))
     }
 
     /// Takes one object.
-    pub(super) fn add(&mut self, origin: &str, object: serde_json::Value) -> Result<(), SandboxError> {
-        let refuse = |reason: String| SandboxError::Manifest {
-            plane: origin.to_owned(),
-            reason,
-        };
-        let object: DynamicObject =
-            serde_json::from_value(object).map_err(|e| refuse(format!("no Kubernetes object: {e}")))?;
+    pub(super) fn add(&mut self, origin: &str, object: serde_json::Value) -> anyhow::Result<()> {
+        let object: DynamicObject = serde_json::from_value(object)
+            .with_context(|| format!("a manifest for {origin} is no Kubernetes object"))?;
         if object.types.is_none() || object.metadata.name.is_none() {
-            return Err(refuse(format!(
-                "an object lacks apiVersion, kind or metadata.name: {}",
-                object.name_any()
-            )));
+            let name = object.name_any();
+            bail!("an object for {origin} lacks apiVersion, kind or metadata.name: {name}");
         }
         self.0.push(object);
         Ok(())
     }
 
     /// Applies everything: namespaces, CRDs, then the rest once the CRDs are established.
-    pub(super) async fn apply(&self, plane: &str, client: &Client, logs: &Path) -> Result<(), SandboxError> {
+    pub(super) async fn apply(&self, plane: &str, client: &Client) -> anyhow::Result<()> {
         let step_of = |object: &DynamicObject| {
             let kind = object.types.as_ref().map(|types| types.kind.as_str());
             FIRST.iter().position(|first| kind == Some(first))
         };
         for step in [Some(0), Some(1), None] {
             let objects = self.0.iter().filter(|object| step_of(object) == step);
-            stream::iter(objects.map(|object| apply_one(plane, client, object, logs)))
+            stream::iter(objects.map(|object| apply_one(plane, client, object)))
                 .buffer_unordered(PARALLEL)
                 .try_collect::<Vec<()>>()
                 .await?;
@@ -68,19 +61,11 @@ impl Objects {
     }
 }
 
-async fn apply_one(
-    plane: &str,
-    client: &Client,
-    object: &DynamicObject,
-    logs: &Path,
-) -> Result<(), SandboxError> {
+async fn apply_one(plane: &str, client: &Client, object: &DynamicObject) -> anyhow::Result<()> {
     let Some(types) = &object.types else { return Ok(()) };
     let name = object.name_any();
     let action = format!("apply {} {name}", types.kind);
-    let gvk = GroupVersionKind::try_from(types).map_err(|e| SandboxError::Manifest {
-        plane: plane.to_owned(),
-        reason: format!("{} {name}: apiVersion {:?}: {e}", types.kind, types.api_version),
-    })?;
+    let gvk = GroupVersionKind::try_from(types).with_context(on(plane, &action))?;
     let resource = ApiResource::from_gvk(&gvk);
     let api: Api<DynamicObject> = match &object.metadata.namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
@@ -89,9 +74,9 @@ async fn apply_one(
     let params = PatchParams::apply("fedgate-sandbox").force();
     api.patch(&name, &params, &Patch::Apply(object))
         .await
-        .map_err(SandboxError::api(plane, action))?;
+        .with_context(on(plane, action))?;
     if types.kind == DEFINITION {
-        await_true(plane, client, &resource, &name, "Established", logs).await?;
+        await_true(plane, client, &resource, &name, "Established").await?;
     }
     Ok(())
 }
@@ -103,8 +88,7 @@ pub(super) async fn await_true(
     kind: &ApiResource,
     name: &str,
     condition: &str,
-    logs: &Path,
-) -> Result<(), SandboxError> {
+) -> anyhow::Result<()> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), kind);
     let is_true = |object: Option<&DynamicObject>| {
         let conditions = object.and_then(|object| object.data["status"]["conditions"].as_array());
@@ -116,9 +100,8 @@ pub(super) async fn await_true(
         Ok(Err(error)) => format!("the watch failed: {error}"),
         Err(_) => format!("{} s have passed", TRUE_WITHIN.as_secs()),
     };
-    Err(SandboxError::Timeout {
-        plane: plane.to_owned(),
-        what: format!("{} {name} is not {condition}: {why}", kind.kind),
-        logs: logs.to_owned(),
-    })
+    bail!(
+        "plane {plane}: {} {name} is not {condition}: {why}; read its logs",
+        kind.kind
+    )
 }

@@ -1,7 +1,9 @@
 //! The executables of a plane: taken from `KUBEBUILDER_ASSETS`, or built once from pinned Go modules and kept, by
 //! `modules/build.sh`.
 
-use super::{Progress, SandboxError};
+use super::Progress;
+use crate::error::cannot;
+use anyhow::{Context, bail};
 use std::{
     path::{Path, PathBuf},
     process::Stdio,
@@ -23,32 +25,20 @@ pub(super) struct Binaries {
     pub(super) kube_apiserver: PathBuf,
     /// The controllers of kube-controller-manager that a plane needs.
     pub(super) controllers: PathBuf,
-    /// If cells run Pods.
-    pub(super) pods: Option<PodBinaries>,
-}
-
-/// Paths of the executables with which a cell runs Pods.
-#[derive(Debug, Clone)]
-pub(super) struct PodBinaries {
+    /// What runs Pods at a cell, with KWOK.
     pub(super) binder: PathBuf,
     pub(super) kwok: PathBuf,
 }
 
 impl Binaries {
-    /// Finds each executable, or builds it: minutes the first time, nothing later. `pods` says whether cells run Pods.
-    pub(super) async fn get(pods: bool, progress: &Progress) -> Result<Self, SandboxError> {
+    /// Finds each executable, or builds it: minutes the first time, nothing later.
+    pub(super) async fn get(progress: &Progress) -> anyhow::Result<Self> {
         Ok(Self {
             etcd: program("etcd", progress).await?,
             kube_apiserver: program("kube-apiserver", progress).await?,
             controllers: program("plane-controllers", progress).await?,
-            pods: if pods {
-                Some(PodBinaries {
-                    binder: program("pod-binder", progress).await?,
-                    kwok: program("kwok", progress).await?,
-                })
-            } else {
-                None
-            },
+            binder: program("pod-binder", progress).await?,
+            kwok: program("kwok", progress).await?,
         })
     }
 }
@@ -56,7 +46,7 @@ impl Binaries {
 /// A program that `modules/build.sh` builds once: one of a plane, `kubectl` of the planes' version, `helm`, Prometheus's `promtool`,
 /// or `definitions-check`, which judges files of `CustomResourceDefinition`s by the validation of the oldest Kubernetes that they
 /// are for. `prometheus-operator-definitions` is a folder with a definition in each file.
-pub async fn program(program: &str, progress: &Progress) -> Result<PathBuf, SandboxError> {
+pub async fn program(program: &str, progress: &Progress) -> anyhow::Result<PathBuf> {
     let script = Path::new(MODULES).join("build.sh");
     let mut build = Command::new(&script)
         .arg(program)
@@ -65,7 +55,7 @@ pub async fn program(program: &str, progress: &Progress) -> Result<PathBuf, Sand
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .map_err(SandboxError::io("start", &script))?;
+        .with_context(cannot("start", &script))?;
     let mut kept: Vec<String> = Vec::new();
     if let Some(stderr) = build.stderr.take() {
         let mut lines = BufReader::new(stderr).lines();
@@ -80,18 +70,12 @@ pub async fn program(program: &str, progress: &Progress) -> Result<PathBuf, Sand
     let output = build
         .wait_with_output()
         .await
-        .map_err(SandboxError::io("wait for", &script))?;
+        .with_context(cannot("wait for", &script))?;
     let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if output.status.success() && !path.is_empty() {
         return Ok(path.into());
     }
     let next = kept.pop_if(|line| line.starts_with("next: "));
-    Err(SandboxError::Binary {
-        program: program.to_owned(),
-        reason: kept.join("\n"),
-        next: next.map_or_else(
-            || format!("run {} {program}", script.display()),
-            |line| line.trim_start_matches("next: ").to_owned(),
-        ),
-    })
+    let next = next.unwrap_or_else(|| format!("next: run {} {program}", script.display()));
+    bail!("cannot get {program}: {}; {next}", kept.join("\n"))
 }

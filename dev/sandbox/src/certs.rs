@@ -1,6 +1,7 @@
 //! The sandbox's own certificate authority: servers and users.
 
-use super::SandboxError;
+use crate::error::cannot;
+use anyhow::Context;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
@@ -32,7 +33,7 @@ pub(super) struct Authority {
 
 impl Authority {
     /// A new authority; nobody outside the sandbox has reason to trust it.
-    pub(super) fn new() -> Result<Self, SandboxError> {
+    pub(super) fn new() -> anyhow::Result<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![
@@ -64,7 +65,7 @@ impl Authority {
     }
 
     /// The certificate that every server of the sandbox shows, under these names beside those of all sandboxes.
-    fn server(&self, names: &[String]) -> Result<Pair, SandboxError> {
+    fn server(&self, names: &[String]) -> anyhow::Result<Pair> {
         let names = SERVER_NAMES
             .iter()
             .copied()
@@ -79,7 +80,7 @@ impl Authority {
     }
 
     /// The certificate of a user: the common name is the user's name, the organizations are its groups.
-    pub(super) fn client(&self, user: &str, group: Option<&str>) -> Result<Pair, SandboxError> {
+    pub(super) fn client(&self, user: &str, group: Option<&str>) -> anyhow::Result<Pair> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, user);
         if let Some(group) = group {
@@ -89,7 +90,7 @@ impl Authority {
         self.sign(params)
     }
 
-    fn sign(&self, mut params: CertificateParams) -> Result<Pair, SandboxError> {
+    fn sign(&self, mut params: CertificateParams) -> anyhow::Result<Pair> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
@@ -120,7 +121,7 @@ pub(super) struct Files {
 
 impl Files {
     /// Writes what `authority` made into `dir`; servers have these names too.
-    pub(super) fn write(dir: &Path, authority: &Authority, names: &[String]) -> Result<Self, SandboxError> {
+    pub(super) fn write(dir: &Path, authority: &Authority, names: &[String]) -> anyhow::Result<Self> {
         let files = Self {
             authority: dir.join("ca.crt"),
             authority_key: dir.join("ca.key"),
@@ -140,16 +141,16 @@ impl Files {
     }
 }
 
-fn write_pair(dir: &Path, pair: &Pair) -> Result<(), SandboxError> {
+fn write_pair(dir: &Path, pair: &Pair) -> anyhow::Result<()> {
     write(&dir.join("tls.crt"), &pair.certificate)?;
     write(&dir.join("tls.key"), &pair.key)
 }
 
 /// Writes a file that only its owner may read, and the folders above it.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), SandboxError> {
+pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     use std::{io::Write, os::unix::fs::OpenOptionsExt};
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(SandboxError::io("create folder", parent))?;
+        std::fs::create_dir_all(parent).with_context(cannot("create folder", parent))?;
     }
     std::fs::OpenOptions::new()
         .write(true)
@@ -158,5 +159,5 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), SandboxError> {
         .mode(0o600)
         .open(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(SandboxError::io("write", path))
+        .with_context(cannot("write", path))
 }

@@ -1,20 +1,19 @@
 //! `fedgate-sandbox …`.
 
 use super::{
-    CellSpec, HubControllers, Manifest, Options, Progress, SandboxError,
-    backends::BackendsArgs,
+    CellSpec, HubControllers, Manifest, Options, Progress, backends,
     binaries::Binaries,
+    child::StandInArgs,
     down::down,
     hold::hold,
     layout::Layout,
-    platform::PlatformArgs,
-    proxy::HubProxyArgs,
-    standin::StandinArgs,
+    platform, proxy, standin,
     state::State,
     status::{environment, table},
     supervise::{supervise, up},
     watch::watch,
 };
+use anyhow::{Context, bail};
 use clap::{Args, Parser};
 use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
@@ -42,16 +41,16 @@ pub enum SandboxCommand {
     Supervise(UpArgs),
     /// Play Karmada on a hub: the STAND-IN, not Karmada itself.
     #[command(hide = true)]
-    Standin(StandinArgs),
+    Standin(StandInArgs),
     /// Play Karmada's proxy of Clusters before a hub: the STAND-IN, for the sandbox only.
     #[command(hide = true)]
-    HubProxy(HubProxyArgs),
+    HubProxy(StandInArgs),
     /// Play network provider and claim granter: the STAND-INS, for the sandbox only.
     #[command(hide = true)]
-    Backends(BackendsArgs),
+    Backends(StandInArgs),
     /// Play Milo in front of projects: the STAND-IN, for the sandbox only.
     #[command(hide = true)]
-    Platform(PlatformArgs),
+    Platform(StandInArgs),
     /// Hold one process: run it until it ends or standard input does.
     #[command(hide = true)]
     Hold {
@@ -121,9 +120,8 @@ fn place(text: &str) -> Result<(String, String), String> {
 }
 
 /// The path of the running executable.
-pub(super) fn executable() -> Result<PathBuf, SandboxError> {
-    std::env::current_exe()
-        .map_err(|e| SandboxError::Options(format!("cannot tell where the running executable is: {e}")))
+pub(super) fn executable() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot tell where the running executable is")
 }
 
 fn cell(text: &str) -> Result<CellSpec, String> {
@@ -137,7 +135,7 @@ fn cell(text: &str) -> Result<CellSpec, String> {
 }
 
 impl UpArgs {
-    fn options(&self, progress: Progress) -> Result<Options, SandboxError> {
+    fn options(&self, progress: Progress) -> anyhow::Result<Options> {
         let holder = executable()?;
         Ok(Options {
             projects: self.projects.clone(),
@@ -160,35 +158,24 @@ impl UpArgs {
 }
 
 impl DirArgs {
-    fn layout(&self) -> Result<Layout, SandboxError> {
-        let dir = std::path::absolute(&self.dir).map_err(SandboxError::io("resolve", &self.dir))?;
-        Ok(Layout { dir })
+    fn layout(&self) -> anyhow::Result<Layout> {
+        Layout::at(&self.dir)
     }
 
-    async fn running(&self) -> Result<State, SandboxError> {
+    async fn running(&self) -> anyhow::Result<State> {
         let layout = self.layout()?;
-        let down = || {
-            SandboxError::Options(format!(
-                "no sandbox is up in {}; run `fedgate-sandbox up --dir {}`",
-                layout.dir.display(),
-                self.dir.display()
-            ))
-        };
+        let dir = layout.dir.display();
         if layout.owner().await?.is_none() {
-            return Err(down());
+            let given = self.dir.display();
+            bail!("no sandbox is up in {dir}; run `fedgate-sandbox up --dir {given}`");
         }
-        State::read(&layout)?.ok_or_else(|| {
-            SandboxError::Options(format!(
-                "the sandbox in {} is still starting; wait for it",
-                layout.dir.display()
-            ))
-        })
+        State::read(&layout)?.with_context(|| format!("the sandbox in {dir} is still starting; wait for it"))
     }
 }
 
 impl SandboxCommand {
     /// Does what the command says; answers the exit code.
-    pub async fn run(self) -> Result<ExitCode, SandboxError> {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Up(args) => {
                 let layout = args.dir.layout()?;
@@ -212,13 +199,13 @@ impl SandboxCommand {
             Self::Watch(args) => watch(&args.dir.running().await?.kubeconfig, &args.places).await?,
             Self::Prepare => {
                 let progress = Progress::new(|line| print(&format!("{line}\n")));
-                Binaries::get(true, &progress).await?;
+                Binaries::get(&progress).await?;
             }
             Self::Supervise(args) => supervise(|progress| args.options(progress)).await?,
-            Self::Standin(args) => args.run().await?,
-            Self::HubProxy(args) => args.run().await?,
-            Self::Backends(args) => args.run().await?,
-            Self::Platform(args) => args.run().await?,
+            Self::Standin(args) => standin::play(&args).await?,
+            Self::HubProxy(args) => proxy::play(&args).await?,
+            Self::Backends(args) => backends::play(&args).await?,
+            Self::Platform(args) => platform::play(&args).await?,
             Self::Hold { lock, command } => {
                 let code = hold(&lock, &command)?;
                 return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));

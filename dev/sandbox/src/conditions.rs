@@ -2,14 +2,14 @@
 
 use fedgate_api::conditions::{Condition, ConditionStatus, set};
 use jiff::Timestamp;
-use kube::api::DynamicObject;
+use serde_json::Value;
 
 /// A condition to set: type, true or false, reason, message.
 pub(super) type Said<'a> = (&'a str, bool, &'a str, &'a str);
 
 /// The conditions of an object.
-pub(super) fn of(object: &DynamicObject) -> Vec<Condition> {
-    serde_json::from_value(object.data["status"]["conditions"].clone()).unwrap_or_default()
+pub(super) fn of(object: &Value) -> Vec<Condition> {
+    serde_json::from_value(object["status"]["conditions"].clone()).unwrap_or_default()
 }
 
 /// The list in which a condition is set; its time moves only if its status changes.

@@ -1,6 +1,6 @@
 //! Ending a sandbox from outside: whether its owner lives, has crashed, or is still starting.
 
-use super::{SandboxError, layout::Layout};
+use super::layout::Layout;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     path::Path,
@@ -12,7 +12,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// Ends the owner and every process, waits until they are gone, removes data and credentials. The logs stay. True if the sandbox
 /// had an owner.
-pub(super) async fn down(layout: &Layout) -> Result<bool, SandboxError> {
+pub(super) async fn down(layout: &Layout) -> anyhow::Result<bool> {
     if !layout.dir.exists() {
         return Ok(false);
     }
@@ -34,7 +34,7 @@ pub(super) async fn down(layout: &Layout) -> Result<bool, SandboxError> {
     Ok(owner.is_some())
 }
 
-async fn owner_ends(layout: &Layout) -> Result<bool, SandboxError> {
+async fn owner_ends(layout: &Layout) -> anyhow::Result<bool> {
     let started = Instant::now();
     while layout.owner().await?.is_some() {
         if started.elapsed() > ORDERLY_WITHIN {

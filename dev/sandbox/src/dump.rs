@@ -32,50 +32,37 @@ impl Sandbox {
     pub async fn dump(&self) -> String {
         let mut out = String::new();
         for plane in &self.planes {
-            let _ = writeln!(out, "\n######## plane {} ({})", plane.name, plane.role);
-            match tokio::time::timeout(PLANE_WITHIN, self.dump_plane(plane)).await {
-                Ok(Ok(text)) => out.push_str(&text),
-                Ok(Err(error)) => {
-                    let _ = writeln!(out, "(unreadable: {error})");
-                }
-                Err(_) => {
-                    let _ = writeln!(out, "(no answer in {} s)", PLANE_WITHIN.as_secs());
-                }
-            }
+            let text = match tokio::time::timeout(PLANE_WITHIN, self.dump_plane(plane)).await {
+                Ok(Ok(text)) => text,
+                Ok(Err(error)) => format!("(unreadable: {error:#})"),
+                Err(_) => format!("(no answer in {} s)", PLANE_WITHIN.as_secs()),
+            };
+            let _ = writeln!(out, "\n######## plane {} ({})\n{text}", plane.name, plane.role);
         }
-        let mut logs: Vec<_> = std::fs::read_dir(self.logs())
-            .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
-            .unwrap_or_default();
+        let entries = std::fs::read_dir(self.logs()).into_iter().flatten().flatten();
+        let mut logs: Vec<_> = entries.map(|entry| entry.path()).collect();
+        logs.retain(|log| log.extension().is_some_and(|extension| extension == "log"));
         logs.sort();
-        for log in logs
-            .iter()
-            .filter(|log| log.extension().is_some_and(|extension| extension == "log"))
-        {
-            let _ = writeln!(out, "\n######## end of {}\n{}", log.display(), tail(log));
+        for log in logs {
+            let _ = writeln!(out, "\n######## end of {}\n{}", log.display(), tail(&log));
         }
         out
     }
 
-    async fn dump_plane(&self, plane: &Plane) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    async fn dump_plane(&self, plane: &Plane) -> anyhow::Result<String> {
         let client = self.users.client(plane, User::Admin)?;
         let discovery = Discovery::new(client.clone()).run_aggregated().await?;
-        let mut kinds: Vec<ApiResource> = discovery
-            .groups()
-            .filter(|group| !group.name().ends_with("k8s.io") || TELLING_GROUPS.contains(&group.name()))
-            .flat_map(ApiGroup::recommended_resources)
-            .filter(|(resource, capabilities)| {
-                capabilities.supports_operation(verbs::LIST) && !DULL_KINDS.contains(&resource.kind.as_str())
-            })
-            .map(|(resource, _)| resource)
+        let is_telling =
+            |group: &&ApiGroup| !group.name().ends_with("k8s.io") || TELLING_GROUPS.contains(&group.name());
+        let groups = discovery.groups().filter(is_telling);
+        let kinds = groups.flat_map(ApiGroup::recommended_resources);
+        let mut kinds: Vec<ApiResource> = kinds
+            .filter(|(kind, can)| can.supports_operation(verbs::LIST) && !DULL_KINDS.contains(&&*kind.kind))
+            .map(|(kind, _)| kind)
             .collect();
-        kinds.sort_by(|a, b| {
-            (a.kind == "Event", &a.group, &a.kind).cmp(&(b.kind == "Event", &b.group, &b.kind))
-        });
-        let texts: Vec<String> = stream::iter(kinds.iter().map(|kind| dump_kind(&client, kind)))
-            .buffered(8)
-            .collect()
-            .await;
-        Ok(texts.concat())
+        kinds.sort_by_key(|kind| (kind.kind == "Event", kind.group.clone(), kind.kind.clone()));
+        let texts = stream::iter(kinds.iter().map(|kind| dump_kind(&client, kind))).buffered(8);
+        Ok(texts.collect::<String>().await)
     }
 }
 
@@ -113,24 +100,23 @@ async fn dump_kind(client: &Client, kind: &ApiResource) -> String {
 }
 
 fn event(event: &DynamicObject) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (data, about) = (&event.data, &event.data["involvedObject"]);
-    format!(
-        "{} {} {} {}/{}: {}: {}",
-        text(&data["lastTimestamp"]),
-        text(&data["type"]),
-        text(&about["kind"]),
-        text(&about["namespace"]),
-        text(&about["name"]),
-        text(&data["reason"]),
-        text(&data["message"]),
-    )
+    let words = [
+        &data["lastTimestamp"],
+        &data["type"],
+        &about["kind"],
+        &about["namespace"],
+        &about["name"],
+        &data["reason"],
+        &data["message"],
+    ];
+    words.map(|word| word.as_str().unwrap_or_default()).join(" ")
 }
 
-fn body(mut object: DynamicObject, secret: bool) -> String {
+fn body(mut object: DynamicObject, is_secret: bool) -> String {
     object.metadata.managed_fields = None;
-    if secret {
-        hide_data(&mut object);
+    if is_secret && let Some(data) = object.data.get_mut("data").and_then(Value::as_object_mut) {
+        data.values_mut().for_each(|value| *value = "(hidden)".into());
     }
     let mut text = serde_saphyr::to_string(&object).unwrap_or_else(|e| format!("(no YAML: {e})"));
     if text.len() > LONGEST {
@@ -138,12 +124,4 @@ fn body(mut object: DynamicObject, secret: bool) -> String {
         text.push_str("\n… (cut)");
     }
     text
-}
-
-fn hide_data(object: &mut DynamicObject) {
-    if let Some(Value::Object(data)) = object.data.get_mut("data") {
-        for value in data.values_mut() {
-            *value = format!("({} characters)", value.as_str().map_or(0, str::len)).into();
-        }
-    }
 }

@@ -1,11 +1,13 @@
 //! One etcd for all planes of a sandbox, each with a key prefix of its own; and one more for each plane that is to be put
 //! back to an older state by itself.
 
-use super::{
-    SandboxError,
-    process::{Launcher, Service, Spec, flag},
+use super::process::{Launcher, Service, Spec, flag};
+use crate::error::cannot;
+use anyhow::{Context, ensure};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
 };
-use std::path::{Path, PathBuf};
 
 /// An etcd.
 pub(super) struct Etcd {
@@ -26,7 +28,7 @@ impl Etcd {
         name: &str,
         dir: PathBuf,
         fsync: bool,
-    ) -> Result<Self, SandboxError> {
+    ) -> anyhow::Result<Self> {
         let url = format!("http://127.0.0.1:{}", super::ports::free_port()?);
         let peer = format!("http://127.0.0.1:{}", super::ports::free_port()?);
         let mut args = vec![
@@ -52,7 +54,7 @@ impl Etcd {
         Ok(etcd)
     }
 
-    async fn run(&self, launcher: &Launcher) -> Result<(), SandboxError> {
+    async fn run(&self, launcher: &Launcher) -> anyhow::Result<()> {
         let client = super::kubeconfig::client("etcd", &self.url, None, None)?;
         self.process.start(launcher, &client, "/health").await
     }
@@ -62,14 +64,14 @@ impl Etcd {
     }
 
     /// Keeps a copy of what it holds, under a name; it stops meanwhile.
-    pub(super) async fn save(&self, launcher: &Launcher, name: &str) -> Result<(), SandboxError> {
+    pub(super) async fn save(&self, launcher: &Launcher, name: &str) -> anyhow::Result<()> {
         self.process.stop().await;
         replace(&self.copy(name), &self.dir)?;
         self.run(launcher).await
     }
 
     /// Puts back what was kept last under this name: its revision goes back with it.
-    pub(super) async fn put_back(&self, launcher: &Launcher, name: &str) -> Result<(), SandboxError> {
+    pub(super) async fn put_back(&self, launcher: &Launcher, name: &str) -> anyhow::Result<()> {
         self.process.stop().await;
         replace(&self.dir, &self.copy(name))?;
         self.run(launcher).await
@@ -77,19 +79,10 @@ impl Etcd {
 }
 
 /// Replaces a folder by a copy of another.
-fn replace(copy: &Path, of: &Path) -> Result<(), SandboxError> {
+fn replace(copy: &Path, of: &Path) -> anyhow::Result<()> {
     super::layout::remove(copy, std::fs::remove_dir_all(copy))?;
-    std::fs::create_dir_all(copy).map_err(SandboxError::io("create folder", copy))?;
-    let entries = std::fs::read_dir(of).map_err(SandboxError::io("list", of))?;
-    for entry in entries {
-        let from = entry.map_err(SandboxError::io("list", of))?.path();
-        let Some(name) = from.file_name() else { continue };
-        let to = copy.join(name);
-        if from.is_dir() {
-            replace(&to, &from)?;
-        } else {
-            std::fs::copy(&from, &to).map_err(SandboxError::io("copy", &from))?;
-        }
-    }
+    let copied = Command::new("cp").arg("-r").args([of, copy]).status();
+    let copied = copied.with_context(cannot("copy", of))?;
+    ensure!(copied.success(), "cannot copy {}: cp: {copied}", of.display());
     Ok(())
 }

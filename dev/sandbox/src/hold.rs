@@ -4,7 +4,8 @@
 //! closes the pipe, and the holder kills the command and all that the command has started. That is how a crash, or
 //! `kill -9` of the owner of a sandbox, leaves nothing running.
 
-use super::SandboxError;
+use crate::error::cannot;
+use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
     ffi::OsString,
@@ -18,26 +19,24 @@ use std::{
 /// Runs `command` until it ends or this process's standard input does; answers the command's exit code.
 ///
 /// While the command lives it shares a lock on `lock`: whoever gets that file exclusively knows that nothing is left.
-pub(super) fn hold(lock: &Path, command: &[OsString]) -> Result<i32, SandboxError> {
+pub(super) fn hold(lock: &Path, command: &[OsString]) -> anyhow::Result<i32> {
     let Some((program, args)) = command.split_first() else {
-        return Err(SandboxError::Options(
-            "hold: a command is missing after `--`".to_owned(),
-        ));
+        bail!("hold: a command is missing after `--`");
     };
     let shared = File::options()
         .read(true)
         .open(lock)
-        .map_err(SandboxError::io("open", lock))?;
-    shared.lock_shared().map_err(SandboxError::io("lock", lock))?;
+        .with_context(cannot("open", lock))?;
+    shared.lock_shared().with_context(cannot("lock", lock))?;
     // The file is the command's standard input: an inherited descriptor shares the lock, so that the lock lasts as
     // long as the command even if this holder is killed.
-    let stdin = shared.try_clone().map_err(SandboxError::io("open", lock))?;
+    let stdin = shared.try_clone().with_context(cannot("open", lock))?;
     let mut child = Command::new(program)
         .args(args)
         .stdin(Stdio::from(stdin))
         .process_group(0)
         .spawn()
-        .map_err(SandboxError::io("start", Path::new(program)))?;
+        .with_context(cannot("start", Path::new(program)))?;
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     std::thread::spawn(move || {
         let mut byte = [0];
@@ -48,7 +47,7 @@ pub(super) fn hold(lock: &Path, command: &[OsString]) -> Result<i32, SandboxErro
     });
     let status = child
         .wait()
-        .map_err(SandboxError::io("wait for", Path::new(program)))?;
+        .with_context(cannot("wait for", Path::new(program)))?;
     // What the command started goes with it.
     if let Some(group) = group {
         let _ = kill_process_group(group, Signal::KILL);

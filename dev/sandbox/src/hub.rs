@@ -1,13 +1,15 @@
 //! The hub's controllers and what the hub must have before they start.
 
 use super::{
-    CellSpec, HubControllers, Options, Sandbox, SandboxError, User,
+    CellSpec, HubControllers, Options, Sandbox, User,
     apply::{Objects, await_true},
     certs::Files,
+    child::StandInArgs,
     karmada::Karmada,
-    process::{Process, flag},
-    users::{Own, kubeconfig_args, own_path},
+    process::Process,
 };
+use crate::error::on;
+use anyhow::Context;
 use fedgate_api::keys::{CITY_CODE, STAND_IN};
 use futures::future::try_join_all;
 use kube::{
@@ -25,7 +27,7 @@ pub(super) fn objects(
     karmada: Option<&Karmada>,
     ca_base64: &str,
     objects: &mut Objects,
-) -> Result<(), SandboxError> {
+) -> anyhow::Result<()> {
     if let Some(karmada) = karmada {
         return karmada.objects(ca_base64, objects);
     }
@@ -42,7 +44,7 @@ pub(super) async fn start(
     options: &Options,
     karmada: Option<&Karmada>,
     files: &Files,
-) -> Result<Vec<Process>, SandboxError> {
+) -> anyhow::Result<Vec<Process>> {
     let cells = options.registered();
     if let Some(karmada) = karmada {
         return karmada.start(sandbox, &cells, files).await;
@@ -52,18 +54,10 @@ pub(super) async fn start(
         return Ok(Vec::new());
     }
     // A process of its own, as Karmada's are.
-    let members = options.cells.iter().map(|cell| &cell.name);
-    let hub = own_path(&sandbox.layout, Own::HubControllers, "hub");
-    let mut args = vec!["standin".to_owned(), flag("--hub-kubeconfig", &hub)];
-    args.extend(kubeconfig_args(
-        &sandbox.layout,
-        Own::HubControllers,
-        "--member",
-        members,
-    ));
+    let line = StandInArgs::line("standin", &sandbox.layout, options, 0);
     let process = sandbox
         .launcher
-        .start(&sandbox.launcher.own("hub stand-in", args))?;
+        .start(&sandbox.launcher.own("hub stand-in", line))?;
     let ready = try_join_all(cells.iter().map(|cell| await_ready(sandbox, &cell.name)));
     tokio::select! {
         ready = ready => ready.map(|_| vec![process]),
@@ -83,9 +77,9 @@ pub(super) fn clusters() -> ApiResource {
 }
 
 /// Waits until the hub's controllers call a cell ready.
-pub(super) async fn await_ready(sandbox: &Sandbox, cell: &str) -> Result<(), SandboxError> {
+pub(super) async fn await_ready(sandbox: &Sandbox, cell: &str) -> anyhow::Result<()> {
     let hub = sandbox.client("hub", User::Admin)?;
-    await_true("hub", &hub, &clusters(), cell, "Ready", &sandbox.logs()).await
+    await_true("hub", &hub, &clusters(), cell, "Ready").await
 }
 
 fn cluster(cell: &CellSpec) -> Value {
@@ -98,7 +92,7 @@ fn cluster(cell: &CellSpec) -> Value {
 }
 
 /// Gives Clusters the condition that Karmada's cluster controller gives to reachable members.
-async fn clusters_ready(sandbox: &Sandbox, cells: &[CellSpec]) -> Result<(), SandboxError> {
+async fn clusters_ready(sandbox: &Sandbox, cells: &[CellSpec]) -> anyhow::Result<()> {
     let api: Api<DynamicObject> = Api::all_with(sandbox.client("hub", User::Admin)?, &clusters());
     let status = json!({"status": {"conditions": [{
         "type": "Ready",
@@ -111,7 +105,7 @@ async fn clusters_ready(sandbox: &Sandbox, cells: &[CellSpec]) -> Result<(), San
         let action = format!("write the status of Cluster {}", cell.name);
         api.patch_status(&cell.name, &PatchParams::default(), &Patch::Merge(&status))
             .await
-            .map_err(SandboxError::api("hub", action))?;
+            .with_context(on("hub", action))?;
     }
     Ok(())
 }

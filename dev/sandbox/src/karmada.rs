@@ -1,7 +1,7 @@
 //! Real Karmada, as plain processes beside the hub's kube-apiserver.
 
 use super::{
-    CellSpec, Sandbox, SandboxError, User,
+    CellSpec, Sandbox, User,
     apply::Objects,
     certs::Files,
     etcd::Etcd,
@@ -12,6 +12,8 @@ use super::{
     process::{Process, Spec, flag, pair_flags},
     users::{Own, own_path},
 };
+use crate::error::{cannot, on};
+use anyhow::{Context, bail};
 use fedgate_api::keys::CITY_CODE;
 use futures::future::try_join_all;
 use kube::{
@@ -45,7 +47,7 @@ pub(super) struct Karmada {
 
 impl Karmada {
     /// Finds the executables and takes ports.
-    pub(super) fn new(bin_dir: &Path, manifests_dir: &Path) -> Result<Self, SandboxError> {
+    pub(super) fn new(bin_dir: &Path, manifests_dir: &Path) -> anyhow::Result<Self> {
         let find = |name: &str| find(bin_dir, name);
         Ok(Self {
             controller_manager: find("controller-manager")?,
@@ -62,7 +64,7 @@ impl Karmada {
     }
 
     /// CRDs and the aggregated API's registration.
-    pub(super) fn objects(&self, ca_base64: &str, objects: &mut Objects) -> Result<(), SandboxError> {
+    pub(super) fn objects(&self, ca_base64: &str, objects: &mut Objects) -> anyhow::Result<()> {
         self.manifests.crds(ca_base64, self.webhook_port, objects)?;
         aggregated_api(ca_base64, self.aggregated_port, objects)
     }
@@ -73,7 +75,7 @@ impl Karmada {
         sandbox: &Sandbox,
         cells: &[CellSpec],
         files: &Files,
-    ) -> Result<Vec<Process>, SandboxError> {
+    ) -> anyhow::Result<Vec<Process>> {
         let admin = sandbox.client("hub", User::Admin)?;
         let ca_base64 = sandbox.users.authority_base64();
         let kubeconfig = own_path(&sandbox.layout, Own::HubControllers, "hub");
@@ -87,7 +89,7 @@ impl Karmada {
         webhook.ready(&nobody, "/readyz").await?;
         self.manifests
             .webhooks(&ca_base64, self.webhook_port)?
-            .apply("hub", &admin, &launcher.logs)
+            .apply("hub", &admin)
             .await?;
         // The hub passes this on to it.
         aggregated
@@ -115,7 +117,7 @@ impl Karmada {
         Ok(vec![webhook, aggregated, controllers, scheduler])
     }
 
-    fn webhook(&self, kubeconfig: &Path, files: &Files) -> Result<Spec, SandboxError> {
+    fn webhook(&self, kubeconfig: &Path, files: &Files) -> anyhow::Result<Spec> {
         let args = vec![
             flag("--kubeconfig", kubeconfig),
             "--bind-address=127.0.0.1".to_owned(),
@@ -151,7 +153,7 @@ impl Karmada {
         program: &Path,
         kubeconfig: &Path,
         own: &[&str],
-    ) -> Result<(Spec, String), SandboxError> {
+    ) -> anyhow::Result<(Spec, String)> {
         let health = format!("127.0.0.1:{}", free_port()?);
         let mut args = vec![
             flag("--kubeconfig", kubeconfig),
@@ -165,7 +167,7 @@ impl Karmada {
     }
 
     /// Registers a cell, labels it with its city and waits until Karmada calls it ready.
-    async fn join(&self, sandbox: &Sandbox, hub: &Client, cell: &CellSpec) -> Result<(), SandboxError> {
+    async fn join(&self, sandbox: &Sandbox, hub: &Client, cell: &CellSpec) -> anyhow::Result<()> {
         let kubeconfig = |plane: &str| own_path(&sandbox.layout, Own::HubControllers, plane);
         let joining = tokio::process::Command::new(&self.karmadactl)
             .args(["join", &cell.name, "--karmada-context=hub"])
@@ -182,36 +184,37 @@ impl Karmada {
             Err(_) => Some(format!("it did not end in {} s", JOIN_WITHIN.as_secs())),
         };
         if let Some(why) = why {
-            return Err(SandboxError::Options(format!(
+            bail!(
                 "karmadactl join {} failed: {why}\nnext: read the logs in {}: the cell's plane-controllers make the \
                  token that it waits for",
                 cell.name,
                 sandbox.logs().display()
-            )));
+            );
         }
         let api: Api<DynamicObject> = Api::all_with(hub.clone(), &clusters());
         let label = json!({"metadata": {"labels": {CITY_CODE: cell.city}}});
         api.patch(&cell.name, &PatchParams::default(), &Patch::Merge(&label))
             .await
-            .map_err(SandboxError::api("hub", format!("label Cluster {}", cell.name)))?;
+            .with_context(on("hub", format!("label Cluster {}", cell.name)))?;
         await_ready(sandbox, &cell.name).await
     }
 }
 
-fn find(dir: &Path, name: &str) -> Result<PathBuf, SandboxError> {
+fn find(dir: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let dir = absolute(dir)?;
     [name.to_owned(), format!("karmada-{name}")]
         .iter()
         .map(|name| dir.join(name))
         .find(|path| path.is_file())
-        .ok_or_else(|| SandboxError::Binary {
-            program: format!("Karmada's {name}"),
-            reason: format!("it is not in KARMADA_BIN_DIR ({})", dir.display()),
-            next: "build it from Karmada's sources with `go build ./cmd/…`, or unset KARMADA_BIN_DIR for the stand-in"
-                .to_owned(),
+        .with_context(|| {
+            format!(
+                "cannot get Karmada's {name}: it is not in KARMADA_BIN_DIR ({}); build it from Karmada's sources with `go \
+                 build ./cmd/…`, or unset KARMADA_BIN_DIR for the stand-in",
+                dir.display()
+            )
         })
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, SandboxError> {
-    std::path::absolute(path).map_err(SandboxError::io("resolve", path))
+fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(cannot("resolve", path))
 }

@@ -1,6 +1,8 @@
 //! Objects that real Karmada needs on its hub: read from a release's tree, with addresses of this machine.
 
-use super::{SandboxError, apply::Objects};
+use super::apply::Objects;
+use crate::error::cannot;
+use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -34,7 +36,7 @@ impl Manifests {
         ca_base64: &str,
         webhook_port: u16,
         objects: &mut Objects,
-    ) -> Result<(), SandboxError> {
+    ) -> anyhow::Result<()> {
         let dir = self.dir.join("charts/karmada/_crds");
         let path = dir.join("kustomization.yaml");
         let kustomization: Kustomization = parse(&path, &read(&path)?)?;
@@ -62,20 +64,14 @@ impl Manifests {
     }
 
     /// The webhook configurations, pointed at `webhook_port`.
-    pub(super) fn webhooks(&self, ca_base64: &str, webhook_port: u16) -> Result<Objects, SandboxError> {
+    pub(super) fn webhooks(&self, ca_base64: &str, webhook_port: u16) -> anyhow::Result<Objects> {
         let path = self.dir.join("artifacts/deploy/webhook-configuration.yaml");
         let text = read(&path)?
             .replace(CA_PLACEHOLDER, ca_base64)
             .replace(WEBHOOK_ADDRESS, &format!("https://127.0.0.1:{webhook_port}"));
         if !text.contains(&format!("127.0.0.1:{webhook_port}/")) {
-            let reason = format!(
-                "{} does not name {WEBHOOK_ADDRESS}; use an August 2026 release",
-                path.display()
-            );
-            return Err(SandboxError::Manifest {
-                plane: "hub".to_owned(),
-                reason,
-            });
+            let path = path.display();
+            bail!("{path} does not name {WEBHOOK_ADDRESS}; use an August 2026 release");
         }
         let mut objects = Objects::default();
         objects.add_yaml(&path.display().to_string(), &text)?;
@@ -84,7 +80,7 @@ impl Manifests {
 }
 
 /// Adds the objects by which the hub serves `cluster.karmada.io` from the aggregated API server at `port`.
-pub(super) fn aggregated_api(ca_base64: &str, port: u16, objects: &mut Objects) -> Result<(), SandboxError> {
+pub(super) fn aggregated_api(ca_base64: &str, port: u16, objects: &mut Objects) -> anyhow::Result<()> {
     let (name, namespace) = ("karmada-aggregated-apiserver", "karmada-system");
     for object in [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
@@ -113,13 +109,10 @@ pub(super) fn aggregated_api(ca_base64: &str, port: u16, objects: &mut Objects) 
     Ok(())
 }
 
-fn read(path: &Path) -> Result<String, SandboxError> {
-    std::fs::read_to_string(path).map_err(SandboxError::io("read (is KARMADA_MANIFESTS_DIR right?)", path))
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(cannot("read (is KARMADA_MANIFESTS_DIR right?)", path))
 }
 
-fn parse<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, SandboxError> {
-    fedgate_api::yaml::read(text).map_err(|e| SandboxError::Manifest {
-        plane: "hub".to_owned(),
-        reason: format!("{} is not as expected: {e}", path.display()),
-    })
+fn parse<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> anyhow::Result<T> {
+    fedgate_api::yaml::read(text).with_context(|| format!("{} is not as expected", path.display()))
 }

@@ -1,8 +1,10 @@
 //! Kubeconfig files and clients of the sandbox's users.
 
-use super::{SandboxError, certs::Pair};
+use super::certs::Pair;
+use crate::error::on;
+use anyhow::Context;
 use k8s_openapi::ByteString;
-use std::fmt::Write;
+use serde_json::json;
 
 /// Users of the planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +20,17 @@ pub enum User<'a> {
 }
 
 impl User<'_> {
-    /// Name of the folder with this user's kubeconfig files, and of its entry in them.
+    /// Name at API servers, and in kubeconfig files.
+    pub(super) fn name(self) -> String {
+        match self {
+            User::Admin => "admin".to_owned(),
+            User::Gateway => "fedgate-gateway".to_owned(),
+            User::Cell(name) => format!("fedgate-cell-{name}"),
+            User::Quota(name) => format!("fedgate-quota:{name}"),
+        }
+    }
+
+    /// Name of the folder with this user's kubeconfig files.
     pub(super) fn label(self) -> String {
         match self {
             User::Admin => "admin".to_owned(),
@@ -35,29 +47,21 @@ pub(super) type Entry<'a> = (&'a str, &'a str);
 /// A kubeconfig with one context per plane, all for one user; the first is the current one. Everything is inline.
 pub(super) fn text(authority_pem: &str, user: &str, pair: &Pair, planes: &[Entry<'_>]) -> String {
     let authority = base64(authority_pem);
-    let mut out = String::from("apiVersion: v1\nkind: Config\n");
-    let current = planes.first().map_or("", |(plane, _)| plane);
-    let _ = writeln!(out, "current-context: {current}\nclusters:");
-    for (plane, url) in planes {
-        let _ = writeln!(
-            out,
-            "- name: {plane}\n  cluster:\n    server: {url}\n    certificate-authority-data: {authority}"
-        );
-    }
-    out.push_str("contexts:\n");
-    for (plane, _) in planes {
-        let _ = writeln!(
-            out,
-            "- name: {plane}\n  context:\n    cluster: {plane}\n    user: {user}"
-        );
-    }
-    let _ = writeln!(
-        out,
-        "users:\n- name: {user}\n  user:\n    client-certificate-data: {}\n    client-key-data: {}",
-        base64(&pair.certificate),
-        base64(&pair.key)
-    );
-    out
+    let cluster = |(plane, url): &Entry<'_>| json!({"name": plane, "cluster": {"server": url, "certificate-authority-data": authority}});
+    let context =
+        |(plane, _): &Entry<'_>| json!({"name": plane, "context": {"cluster": plane, "user": user}});
+    let login = json!({
+        "client-certificate-data": base64(&pair.certificate),
+        "client-key-data": base64(&pair.key),
+    });
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config",
+        "current-context": planes.first().map(|(plane, _)| plane),
+        "clusters": planes.iter().map(cluster).collect::<Vec<_>>(),
+        "contexts": planes.iter().map(context).collect::<Vec<_>>(),
+        "users": [{"name": user, "user": login}],
+    });
+    config.to_string()
 }
 
 /// A client for one user at one server; without a pair for nobody, e.g. for health checks, and without an authority for a
@@ -67,10 +71,10 @@ pub(super) fn client(
     url: &str,
     authority_der: Option<&[u8]>,
     pair: Option<&Pair>,
-) -> Result<kube::Client, SandboxError> {
+) -> anyhow::Result<kube::Client> {
     let uri = url
         .parse()
-        .map_err(|e| SandboxError::Options(format!("{plane}: {url} is no address: {e}")))?;
+        .with_context(|| format!("{plane}: {url} is no address"))?;
     let mut config = kube::Config::new(uri);
     config.root_cert = authority_der.map(|der| vec![der.to_vec()]);
     config.default_retry = false;
@@ -79,7 +83,7 @@ pub(super) fn client(
         config.auth_info.client_certificate_data = Some(base64(&pair.certificate));
         config.auth_info.client_key_data = Some(base64(&pair.key).into());
     }
-    kube::Client::try_from(config).map_err(SandboxError::api(plane, "make a client"))
+    kube::Client::try_from(config).with_context(on(plane, "make a client"))
 }
 
 /// Standard base64, through the type that Kubernetes uses for bytes.

@@ -1,6 +1,7 @@
 //! Files of one sandbox, and the locks that tell whether it lives.
 
-use super::SandboxError;
+use crate::error::{cannot, in_use};
+use anyhow::{Context, bail};
 use std::{
     fs::{File, TryLockError},
     path::{Path, PathBuf},
@@ -18,6 +19,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// The files in a folder; the path is made absolute, because processes run elsewhere.
+    pub(super) fn at(dir: &Path) -> anyhow::Result<Self> {
+        let dir = std::path::absolute(dir).with_context(cannot("resolve", dir))?;
+        Ok(Self { dir })
+    }
+
     /// Data of all etcds.
     pub(super) fn etcds(&self) -> PathBuf {
         self.dir.join("etcd")
@@ -78,32 +85,31 @@ impl Layout {
         self.dir.join("owner.lock")
     }
 
-    /// Makes the folder and takes its ownership; [`SandboxError::InUse`] if somebody else has it.
-    pub(super) fn own(&self) -> Result<File, SandboxError> {
-        std::fs::create_dir_all(&self.dir).map_err(SandboxError::io("create folder", &self.dir))?;
+    /// Makes the folder and takes its ownership; an error if somebody else has it.
+    pub(super) fn own(&self) -> anyhow::Result<File> {
+        std::fs::create_dir_all(&self.dir).with_context(cannot("create folder", &self.dir))?;
         let path = self.owner_lock();
         let file = open(&path)?;
         match file.try_lock() {
             Ok(()) => {
-                std::fs::write(&path, std::process::id().to_string())
-                    .map_err(SandboxError::io("write", &path))?;
+                std::fs::write(&path, std::process::id().to_string()).with_context(cannot("write", &path))?;
                 Ok(file)
             }
-            Err(TryLockError::WouldBlock) => Err(SandboxError::InUse(self.dir.clone())),
-            Err(TryLockError::Error(error)) => Err(SandboxError::io("lock", &path)(error)),
+            Err(TryLockError::WouldBlock) => Err(in_use(&self.dir)),
+            Err(TryLockError::Error(error)) => Err(error).with_context(cannot("lock", &path)),
         }
     }
 
     /// Process id of the owner, if there is one that lives.
-    pub(super) async fn owner(&self) -> Result<Option<i32>, SandboxError> {
+    pub(super) async fn owner(&self) -> anyhow::Result<Option<i32>> {
         let path = self.owner_lock();
         while path.exists() {
             match open(&path)?.try_lock() {
                 Ok(()) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(SandboxError::io("lock", &path)(error)),
+                Err(TryLockError::Error(error)) => return Err(error).with_context(cannot("lock", &path)),
                 Err(TryLockError::WouldBlock) => {}
             }
-            let text = std::fs::read_to_string(&path).map_err(SandboxError::io("read", &path))?;
+            let text = std::fs::read_to_string(&path).with_context(cannot("read", &path))?;
             if let Ok(pid) = text.trim().parse() {
                 return Ok(Some(pid));
             }
@@ -114,7 +120,7 @@ impl Layout {
     }
 
     /// Waits until no process of this folder's sandbox is left.
-    pub(super) async fn processes_gone(&self) -> Result<(), SandboxError> {
+    pub(super) async fn processes_gone(&self) -> anyhow::Result<()> {
         let path = self.processes_lock();
         let file = open(&path)?;
         let started = Instant::now();
@@ -122,13 +128,13 @@ impl Layout {
             match file.try_lock() {
                 // Dropping the file gives the lock back.
                 Ok(()) => return Ok(()),
-                Err(TryLockError::Error(error)) => return Err(SandboxError::io("lock", &path)(error)),
+                Err(TryLockError::Error(error)) => return Err(error).with_context(cannot("lock", &path)),
                 Err(TryLockError::WouldBlock) if started.elapsed() > GONE_WITHIN => {
-                    let seconds = GONE_WITHIN.as_secs();
-                    return Err(SandboxError::StillRunning {
-                        dir: self.dir.clone(),
-                        seconds,
-                    });
+                    let (dir, seconds) = (self.dir.display(), GONE_WITHIN.as_secs());
+                    bail!(
+                        "processes of the sandbox in {dir} have not ended after {seconds} s; find them with `ps ax | grep \
+                         {dir}` and end them"
+                    );
                 }
                 Err(TryLockError::WouldBlock) => tokio::time::sleep(POLL).await,
             }
@@ -136,7 +142,7 @@ impl Layout {
     }
 
     /// Removes what a sandbox left here, logs too if `logs`; the lock files stay.
-    pub(super) fn wipe(&self, logs: bool) -> Result<(), SandboxError> {
+    pub(super) fn wipe(&self, logs: bool) -> anyhow::Result<()> {
         let mut old = vec![self.etcds(), self.pki(), self.kubeconfigs()];
         if logs {
             old.push(self.logs());
@@ -151,21 +157,21 @@ impl Layout {
     }
 }
 
-fn open(path: &Path) -> Result<File, SandboxError> {
+fn open(path: &Path) -> anyhow::Result<File> {
     File::options()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .open(path)
-        .map_err(SandboxError::io("open", path))
+        .with_context(cannot("open", path))
 }
 
 /// Passes on an error of a removal, unless there was nothing to remove.
-pub(super) fn remove(path: &Path, result: std::io::Result<()>) -> Result<(), SandboxError> {
+pub(super) fn remove(path: &Path, result: std::io::Result<()>) -> anyhow::Result<()> {
     match result {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(SandboxError::io("remove", path)(error))
+            Err(error).with_context(cannot("remove", path))
         }
         _ => Ok(()),
     }

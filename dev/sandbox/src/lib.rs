@@ -13,6 +13,7 @@ mod apiserver;
 mod apply;
 mod backends;
 mod binaries;
+mod cache;
 mod certs;
 mod child;
 mod commands;
@@ -46,11 +47,11 @@ mod watch;
 
 pub use binaries::program;
 pub use commands::SandboxCommand;
-pub use error::SandboxError;
 pub use kubeconfig::User;
 pub use options::{CellSpec, HubControllers, Manifest, Options, Progress};
 pub use plane::PlaneRole;
 
+use anyhow::{anyhow, bail};
 use etcd::Etcd;
 use layout::Layout;
 use plane::Plane;
@@ -65,7 +66,6 @@ pub struct Sandbox {
     users: Users,
     planes: Vec<Plane>,
     etcd: Etcd,
-    hub_controllers: String,
     /// Address of the stand-in of Milo.
     platform: Option<String>,
     /// The hub's controllers and the stand-ins.
@@ -76,7 +76,7 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// A new client of `user` for `plane`: `hub`, a project or a cell. It lives in the calling runtime.
-    pub fn client(&self, plane: &str, user: User<'_>) -> Result<kube::Client, SandboxError> {
+    pub fn client(&self, plane: &str, user: User<'_>) -> anyhow::Result<kube::Client> {
         self.users.client(self.plane(plane)?, user)
     }
 
@@ -119,10 +119,10 @@ impl Sandbox {
     }
 
     /// A new client of `user` for a path of the stand-in of Milo, e.g. `/projects/alpha/control-plane`; empty for its core.
-    pub fn platform_client(&self, path: &str, user: User<'_>) -> Result<kube::Client, SandboxError> {
+    pub fn platform_client(&self, path: &str, user: User<'_>) -> anyhow::Result<kube::Client> {
         let address = self
             .platform_address()
-            .ok_or_else(|| SandboxError::Options("this sandbox has no stand-in of Milo".to_owned()))?;
+            .ok_or_else(|| anyhow!("this sandbox has no stand-in of Milo"))?;
         self.users
             .client_at(platform::ADDRESS, &format!("{address}{path}"), user)
     }
@@ -152,21 +152,21 @@ impl Sandbox {
     }
 
     /// Ends the plane's API server; its data and address stay. Nothing happens if it is stopped already.
-    pub async fn stop_plane(&self, plane: &str) -> Result<(), SandboxError> {
+    pub async fn stop_plane(&self, plane: &str) -> anyhow::Result<()> {
         let plane = self.plane(plane)?;
         if plane.server.is_none() {
             let core = platform::CORE;
-            return Err(SandboxError::Options(format!(
+            bail!(
                 "project {:?} has no API server of its own: it is a path of plane {core:?}",
                 plane.name
-            )));
+            );
         }
         plane.stop_server().await;
         self.write_state().await
     }
 
     /// Starts the plane's API server again and waits until it is ready. Nothing happens if it runs.
-    pub async fn start_plane(&self, plane: &str) -> Result<(), SandboxError> {
+    pub async fn start_plane(&self, plane: &str) -> anyhow::Result<()> {
         let plane = self.plane(plane)?;
         let admin = self.users.client(plane, User::Admin)?;
         plane.start_server(&self.launcher, &admin).await?;
@@ -174,7 +174,7 @@ impl Sandbox {
     }
 
     /// Keeps a copy of all that the plane's own etcd holds, under a name. Its API server is stopped meanwhile.
-    pub async fn save_plane(&self, plane: &str, name: &str) -> Result<(), SandboxError> {
+    pub async fn save_plane(&self, plane: &str, name: &str) -> anyhow::Result<()> {
         let etcd = self.own_etcd(plane)?;
         self.stop_plane(plane).await?;
         etcd.save(&self.launcher, name).await?;
@@ -184,20 +184,20 @@ impl Sandbox {
     /// Puts back what was kept of the plane last under this name, as a restore from a snapshot does: versions are given anew from there.
     /// Its API server must be stopped and is started; its controllers begin anew, whose caches are from after the copy.
     /// The hub's controllers are not among them.
-    pub async fn restore_plane(&self, plane: &str, name: &str) -> Result<(), SandboxError> {
+    pub async fn restore_plane(&self, plane: &str, name: &str) -> anyhow::Result<()> {
         self.own_etcd(plane)?.put_back(&self.launcher, name).await?;
         self.start_plane(plane).await?;
         self.plane(plane)?.begin_controllers(&self.launcher).await?;
         self.write_state().await
     }
 
-    fn own_etcd(&self, plane: &str) -> Result<&Etcd, SandboxError> {
+    fn own_etcd(&self, plane: &str) -> anyhow::Result<&Etcd> {
         let own = self.plane(plane)?.etcd.as_ref();
-        own.ok_or_else(|| SandboxError::Options(format!("plane {plane:?} has no etcd of its own")))
+        own.ok_or_else(|| anyhow!("plane {plane:?} has no etcd of its own"))
     }
 
     /// Ends every process, waits until all are gone and removes data and credentials. The logs stay.
-    pub async fn down(self) -> Result<(), SandboxError> {
+    pub async fn down(self) -> anyhow::Result<()> {
         let Self {
             layout,
             others,
@@ -214,16 +214,13 @@ impl Sandbox {
         Ok(())
     }
 
-    fn plane(&self, name: &str) -> Result<&Plane, SandboxError> {
+    fn plane(&self, name: &str) -> anyhow::Result<&Plane> {
         self.planes
             .iter()
             .find(|plane| plane.name == name)
             .ok_or_else(|| {
                 let names: Vec<&str> = self.planes.iter().map(|plane| plane.name.as_str()).collect();
-                SandboxError::Options(format!(
-                    "there is no plane {name:?}; there are {}",
-                    names.join(", ")
-                ))
+                anyhow!("there is no plane {name:?}; there are {}", names.join(", "))
             })
     }
 }

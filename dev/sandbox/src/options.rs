@@ -1,7 +1,7 @@
 //! Settings of a sandbox.
 
-use super::{PlaneRole, SandboxError, platform};
-use fedgate_api::names::is_object_name;
+use super::{PlaneRole, platform};
+use anyhow::{anyhow, bail};
 use fedgate_kinds::FederatedKind;
 use fedgate_manifests::KindManifests;
 use std::{
@@ -39,15 +39,17 @@ pub enum HubControllers {
 
 impl HubControllers {
     /// Real Karmada if `KARMADA_BIN_DIR` and `KARMADA_MANIFESTS_DIR` are set, the stand-in if neither is.
-    pub fn from_env() -> Result<Self, SandboxError> {
+    pub fn from_env() -> anyhow::Result<Self> {
         let set = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         match (set("KARMADA_BIN_DIR"), set("KARMADA_MANIFESTS_DIR")) {
-            (Some(bin_dir), Some(manifests_dir)) => Ok(Self::Karmada { bin_dir, manifests_dir }),
+            (Some(bin_dir), Some(manifests_dir)) => Ok(Self::Karmada {
+                bin_dir,
+                manifests_dir,
+            }),
             (None, None) => Ok(Self::StandIn),
-            _ => Err(SandboxError::Options(
+            _ => Err(anyhow!(
                 "only one of KARMADA_BIN_DIR and KARMADA_MANIFESTS_DIR is set; set both for real Karmada, or \
                  neither for the stand-in"
-                    .to_owned(),
             )),
         }
     }
@@ -76,9 +78,9 @@ impl Manifest {
     /// The objects of manifests/ for each role when the gateway carries `kinds`: CRDs, roles, admission policies.
     ///
     /// Interpreters are left out, because the gateway applies them itself.
-    pub fn of(kinds: &[FederatedKind]) -> Result<Vec<Self>, SandboxError> {
+    pub fn of(kinds: &[FederatedKind]) -> anyhow::Result<Vec<Self>> {
         let carried: Vec<KindManifests> = kinds.iter().map(|kind| KindManifests::of(kind, None)).collect();
-        let files = fedgate_manifests::all(&carried).map_err(refuse)?;
+        let files = fedgate_manifests::all(&carried)?;
         let roles = [
             (fedgate_manifests::Plane::Hub, PlaneRole::Hub),
             (fedgate_manifests::Plane::Project, PlaneRole::Project),
@@ -96,22 +98,15 @@ impl Manifest {
             .map(|(plane, file)| {
                 Ok(Self {
                     plane,
-                    yaml: file.text().map_err(refuse)?,
+                    yaml: file.text()?,
                 })
             })
             .collect()
     }
 
     /// [`Manifest::of`] the kinds that are built in.
-    pub fn builtin() -> Result<Vec<Self>, SandboxError> {
-        Self::of(&FederatedKind::builtin().map_err(refuse)?)
-    }
-}
-
-fn refuse(error: impl fmt::Display) -> SandboxError {
-    SandboxError::Manifest {
-        plane: "manifests/".to_owned(),
-        reason: error.to_string(),
+    pub fn builtin() -> anyhow::Result<Vec<Self>> {
+        Self::of(&FederatedKind::builtin()?)
     }
 }
 
@@ -231,25 +226,24 @@ impl Options {
             .collect()
     }
 
-    /// The stand-ins beside the hub's controllers, in lines for people.
+    /// The hub's controllers and the stand-ins beside them, in lines for people.
     pub(super) fn played(&self) -> Vec<String> {
-        let pods = "Pods: played by KWOK, no container runs (sandbox only)".to_owned();
-        let backends = "networking and quota: fedgate's STAND-INS (sandbox only)".to_owned();
-        let stand_in = "projects: served by fedgate's STAND-IN for Milo (sandbox only)".to_owned();
-        let platform = self.milo().map_or(stand_in, platform::said);
-        [
-            (self.pods, pods),
-            (self.backends, backends),
-            (self.platform, platform),
-        ]
-        .into_iter()
-        .filter(|(on, _)| *on)
-        .map(|(_, line)| line)
-        .collect()
+        let mut played = vec![format!("hub controllers: {}", self.hub_controllers)];
+        if self.pods {
+            played.push("Pods: played by KWOK, no container runs (sandbox only)".to_owned());
+        }
+        if self.backends {
+            played.push("networking and quota: fedgate's STAND-INS (sandbox only)".to_owned());
+        }
+        if self.platform {
+            let stand_in = "projects: served by fedgate's STAND-IN for Milo (sandbox only)".to_owned();
+            played.push(self.milo().map_or(stand_in, platform::said));
+        }
+        played
     }
 
-    /// All planes with their roles, the hub first. Names must be unique object names without dots.
-    pub(super) fn planes(&self) -> Result<Vec<(String, PlaneRole)>, SandboxError> {
+    /// All planes with their roles, the hub first. Names must be unique.
+    pub(super) fn planes(&self) -> anyhow::Result<Vec<(String, PlaneRole)>> {
         let mut planes = vec![("hub".to_owned(), PlaneRole::Hub)];
         planes.extend(
             self.projects
@@ -266,23 +260,11 @@ impl Options {
             planes.push((name.to_owned(), role));
         }
         let mut seen = BTreeSet::new();
-        for (name, role) in &planes {
-            if !is_object_name(name) || name.contains('.') || name.len() > 40 {
-                return Err(SandboxError::Options(format!(
-                    "{role} {name:?}: a plane's name has 1 to 40 lower-case letters, digits and '-'"
-                )));
-            }
+        for (name, _) in &planes {
             if !seen.insert(name.as_str()) {
-                return Err(SandboxError::Options(format!(
-                    "two planes are called {name:?}; rename one"
-                )));
+                bail!("two planes are called {name:?}; rename one");
             }
         }
         Ok(planes)
-    }
-
-    /// The folder as an absolute path: processes run elsewhere.
-    pub(super) fn absolute_dir(&self) -> Result<PathBuf, SandboxError> {
-        std::path::absolute(&self.dir).map_err(SandboxError::io("resolve", Path::new(&self.dir)))
     }
 }

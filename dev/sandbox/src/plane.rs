@@ -1,7 +1,6 @@
 //! One plane: a kube-apiserver with its controller manager and, at a cell, what runs Pods.
 
 use super::{
-    SandboxError,
     apply::Objects,
     etcd::Etcd,
     pods::Forwards,
@@ -65,11 +64,7 @@ impl Plane {
     }
 
     /// Starts the API server and waits until it is ready; `admin` is the administrator's client for it.
-    pub(super) async fn start_server(
-        &self,
-        launcher: &Launcher,
-        admin: &kube::Client,
-    ) -> Result<(), SandboxError> {
+    pub(super) async fn start_server(&self, launcher: &Launcher, admin: &kube::Client) -> anyhow::Result<()> {
         let server = async {
             match &self.server {
                 Some(server) => server.start(launcher, admin, "/readyz").await,
@@ -102,13 +97,13 @@ impl Plane {
         launcher: &Launcher,
         admin: &kube::Client,
         objects: &Objects,
-    ) -> Result<(), SandboxError> {
-        objects.apply(&self.name, admin, &launcher.logs).await?;
+    ) -> anyhow::Result<()> {
+        objects.apply(&self.name, admin).await?;
         self.begin_controllers(launcher).await
     }
 
     /// Starts everything beside the API server; what runs of it ends first.
-    pub(super) async fn begin_controllers(&self, launcher: &Launcher) -> Result<(), SandboxError> {
+    pub(super) async fn begin_controllers(&self, launcher: &Launcher) -> anyhow::Result<()> {
         let mut controllers = self.controllers.lock().await;
         for running in controllers.drain(..) {
             running.stop().await;

@@ -1,6 +1,6 @@
 //! Free ports on loopback.
 
-use super::SandboxError;
+use anyhow::anyhow;
 use std::{
     collections::hash_map::RandomState,
     hash::BuildHasher,
@@ -23,15 +23,15 @@ static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| {
 });
 
 /// A port that was free a moment ago and that this process hands out once only.
-pub(super) fn free_port() -> Result<u16, SandboxError> {
+pub(super) fn free_port() -> anyhow::Result<u16> {
     for _ in 0..COUNT {
         let port = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return Ok(port);
         }
     }
-    Err(SandboxError::Options(format!(
+    Err(anyhow!(
         "no port of 127.0.0.1:{FIRST}-{} is free",
         FIRST + COUNT - 1
-    )))
+    ))
 }

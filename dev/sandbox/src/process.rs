@@ -1,10 +1,11 @@
 //! Child processes: started through a holder, logged to a file, gone with their owner.
 
-use super::SandboxError;
+use crate::error::cannot;
+use anyhow::{Context, anyhow};
 use http::Request;
 use std::{
+    fmt::Display,
     fs::File,
-    io::{Read, Seek, SeekFrom},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{ChildStdin, Command, Stdio},
@@ -15,7 +16,6 @@ use tokio::sync::{Mutex, watch};
 /// Time limit for a process to become ready: ten times the time that it takes on two busy cores.
 const READY_WITHIN: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(100);
-const TAIL_BYTES: u64 = 4096;
 const TAIL_LINES: usize = 15;
 
 /// Settings of all processes of a sandbox.
@@ -77,14 +77,14 @@ impl Launcher {
     }
 
     /// Starts a process; its output is appended to its log.
-    pub(super) fn start(&self, spec: &Spec) -> Result<Process, SandboxError> {
+    pub(super) fn start(&self, spec: &Spec) -> anyhow::Result<Process> {
         let log = self.logs.join(format!("{}.log", spec.name.replace(' ', "-")));
         let out = File::options()
             .create(true)
             .append(true)
             .open(&log)
-            .map_err(SandboxError::io("open", &log))?;
-        let err = out.try_clone().map_err(SandboxError::io("open", &log))?;
+            .with_context(cannot("open", &log))?;
+        let err = out.try_clone().with_context(cannot("open", &log))?;
         let mut child = Command::new(&self.holder)
             .args(["hold", "--lock"])
             .arg(&self.lock)
@@ -97,7 +97,7 @@ impl Launcher {
             // Ctrl-C at a terminal is for the owner alone, who ends its processes in order.
             .process_group(0)
             .spawn()
-            .map_err(SandboxError::io("start", &self.holder))?;
+            .with_context(cannot("start", &self.holder))?;
         let (ended, exited) = watch::channel(None);
         let (pid, pipe) = (child.id(), child.stdin.take());
         // A thread, not a task: a sandbox may outlive the runtime that started it, as in a test binary.
@@ -153,7 +153,7 @@ impl Process {
     }
 
     /// Waits until `path` answers with success; an early end or two minutes without an answer is an error.
-    pub(super) async fn ready(&self, client: &kube::Client, path: &str) -> Result<(), SandboxError> {
+    pub(super) async fn ready(&self, client: &kube::Client, path: &str) -> anyhow::Result<()> {
         let started = Instant::now();
         let answers = async {
             let mut last = "nothing asked yet".to_owned();
@@ -179,15 +179,15 @@ impl Process {
     }
 
     /// An error about this process with the end of its log.
-    pub(super) fn failure(&self, what: String, next: &str) -> SandboxError {
-        SandboxError::Process {
-            process: self.name.clone(),
-            what,
-            log: self.log.clone(),
-            tail: tail(&self.log),
-            next: next.to_owned(),
-        }
+    pub(super) fn failure(&self, what: impl Display, next: &str) -> anyhow::Error {
+        failure(&self.name, what, &self.log, next)
     }
+}
+
+/// An error about a process with the end of its log.
+pub(super) fn failure(process: &str, what: impl Display, log: &Path, next: &str) -> anyhow::Error {
+    let (file, tail) = (log.display(), tail(log));
+    anyhow!("{process} {what}\nlast lines of {file}:\n{tail}\nnext: {next}")
 }
 
 /// A process that can be stopped and started again.
@@ -211,7 +211,7 @@ impl Service {
         launcher: &Launcher,
         client: &kube::Client,
         path: &str,
-    ) -> Result<(), SandboxError> {
+    ) -> anyhow::Result<()> {
         let mut running = self.running.lock().await;
         if running.as_ref().is_none_or(|process| process.ended().is_some()) {
             let process = launcher.start(&self.spec)?;
@@ -245,19 +245,11 @@ pub(super) async fn get(client: &kube::Client, path: &str) -> Result<(), String>
 
 /// The last lines of a log, or why they cannot be read.
 pub(super) fn tail(log: &Path) -> String {
-    let read = || -> std::io::Result<String> {
-        let mut file = File::open(log)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let bytes = match std::fs::read(log) {
+        Ok(bytes) => bytes,
+        Err(error) => return format!("(unreadable: {error})"),
     };
-    match read() {
-        Ok(text) => {
-            let lines: Vec<&str> = text.lines().collect();
-            lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
-        }
-        Err(error) => format!("(unreadable: {error})"),
-    }
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }

@@ -1,6 +1,8 @@
 //! The description of a running sandbox for other processes: a JSON file in its folder.
 
-use super::{PlaneRole, Sandbox, SandboxError, certs::write, layout::Layout};
+use super::{PlaneRole, Sandbox, certs::write, layout::Layout};
+use crate::error::cannot;
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -9,9 +11,7 @@ use std::path::PathBuf;
 pub(super) struct State {
     /// Process id of the owner.
     pub(super) owner: u32,
-    /// The hub's controllers, for people.
-    pub(super) hub_controllers: String,
-    /// The other stand-ins, for people.
+    /// The hub's controllers and the stand-ins, for people.
     pub(super) played: Vec<String>,
     pub(super) planes: Vec<PlaneState>,
     pub(super) processes: Vec<ProcessState>,
@@ -23,7 +23,6 @@ pub(super) struct State {
     pub(super) project_kubeconfigs: PathBuf,
     /// The gateway's kubeconfig for the stand-in of Milo, if that has the projects.
     pub(super) platform_kubeconfig: Option<PathBuf>,
-    pub(super) logs: PathBuf,
 }
 
 /// A plane.
@@ -44,26 +43,22 @@ pub(super) struct ProcessState {
 
 impl State {
     /// Reads the file; `None` if there is none.
-    pub(super) fn read(layout: &Layout) -> Result<Option<Self>, SandboxError> {
+    pub(super) fn read(layout: &Layout) -> anyhow::Result<Option<Self>> {
         let path = layout.state();
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(SandboxError::io("read", &path)(error)),
+            Err(error) => return Err(error).with_context(cannot("read", &path)),
         };
-        serde_json::from_str(&text).map(Some).map_err(|e| {
-            SandboxError::Options(format!(
-                "{} is not readable ({e}); run `fedgate-sandbox down --dir {}`",
-                path.display(),
-                layout.dir.display()
-            ))
-        })
+        let dir = layout.dir.display();
+        serde_json::from_str(&text)
+            .with_context(|| format!("run `fedgate-sandbox down --dir {dir}`: its state is not readable"))
     }
 }
 
 impl Sandbox {
     /// Writes the file anew.
-    pub(super) async fn write_state(&self) -> Result<(), SandboxError> {
+    pub(super) async fn write_state(&self) -> anyhow::Result<()> {
         let mut processes = Vec::new();
         self.visit(|process| {
             processes.push(ProcessState {
@@ -80,7 +75,6 @@ impl Sandbox {
         };
         let state = State {
             owner: std::process::id(),
-            hub_controllers: self.hub_controllers.clone(),
             played: self.played.clone(),
             planes: self.planes.iter().map(plane).collect(),
             processes,
@@ -91,10 +85,8 @@ impl Sandbox {
                 .platform
                 .as_ref()
                 .map(|_| self.platform_kubeconfig(super::User::Gateway)),
-            logs: self.logs(),
         };
-        let text = serde_json::to_string_pretty(&state)
-            .map_err(|e| SandboxError::Options(format!("the state cannot be written as JSON: {e}")))?;
+        let text = serde_json::to_string_pretty(&state).context("the state cannot be written as JSON")?;
         write(&self.layout.state(), &text)
     }
 }

@@ -31,11 +31,10 @@ pub(super) async fn table(state: &State) -> String {
     let names: Vec<&str> = state.planes.iter().map(|plane| plane.name.as_str()).collect();
     let played = state.played.iter().map(|line| format!("{line}\n"));
     format!(
-        "{}\n{}\nhub controllers: {}\n{}kubectl: export KUBECONFIG={}\n\
+        "{}\n{}\n{}kubectl: export KUBECONFIG={}\n\
          \x20        kubectl --context hub get clusters     (contexts: {})\n",
         planes.text(4, true, false),
         processes.text(4, true, false),
-        state.hub_controllers,
         played.collect::<String>(),
         quoted(&state.kubeconfig),
         names.join(", ")

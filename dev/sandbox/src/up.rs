@@ -1,12 +1,13 @@
 //! Bringing a sandbox up, in order.
 
 use super::{
-    CellSpec, HubControllers, Options, PlaneRole, Sandbox, SandboxError, User,
+    CellSpec, HubControllers, Options, PlaneRole, Sandbox, User,
     apiserver::{self, ApiServer},
     apply::Objects,
     backends,
     binaries::Binaries,
     certs::{Authority, Files},
+    child::StandInArgs,
     controllers,
     etcd::Etcd,
     hub,
@@ -19,6 +20,8 @@ use super::{
     proxy::Front,
     users::{Own, Users, own_path},
 };
+use crate::error::cannot;
+use anyhow::Context;
 use futures::future::{try_join, try_join_all};
 use std::{
     path::{Path, PathBuf},
@@ -29,19 +32,16 @@ use tokio::sync::Mutex;
 impl Sandbox {
     /// Starts everything and answers when it is ready: about 15 s on two cores, minutes more if the executables have
     /// to be built first. On an error, or when the future is dropped, everything that has started ends.
-    pub async fn up(options: Options) -> Result<Self, SandboxError> {
+    pub async fn up(options: Options) -> anyhow::Result<Self> {
         let started = Instant::now();
         let progress = &options.progress;
         let names = options.planes()?;
-        let layout = Layout {
-            dir: options.absolute_dir()?,
-        };
+        let layout = Layout::at(&options.dir)?;
         let owner = layout.own()?;
         layout.processes_gone().await?;
         layout.wipe(true)?;
-        let holder =
-            std::path::absolute(&options.holder).map_err(SandboxError::io("resolve", &options.holder))?;
-        let binaries = Binaries::get(options.pods, progress).await?;
+        let holder = std::path::absolute(&options.holder).with_context(cannot("resolve", &options.holder))?;
+        let binaries = Binaries::get(progress).await?;
         // Read first, so that a wrong folder is reported before anything starts.
         let karmada = match &options.hub_controllers {
             HubControllers::Karmada {
@@ -60,7 +60,7 @@ impl Sandbox {
             logs: layout.logs(),
             lock: layout.processes_lock(),
         };
-        std::fs::create_dir_all(&launcher.logs).map_err(SandboxError::io("create folder", &launcher.logs))?;
+        std::fs::create_dir_all(&launcher.logs).with_context(cannot("create folder", &launcher.logs))?;
         apiserver::write_audit_policy(&audit_policy(&layout))?;
         pods::write_stages(&layout)?;
 
@@ -104,13 +104,11 @@ impl Sandbox {
             users,
             planes,
             etcd: shared,
-            hub_controllers: options.hub_controllers.to_string(),
             platform,
             others: Vec::new(),
             played: options.played(),
             _owner: owner,
         };
-        progress.say(&format!("hub controllers: {}", options.hub_controllers));
         for line in &sandbox.played {
             progress.say(line);
         }
@@ -131,13 +129,16 @@ impl Sandbox {
         karmada: Option<&Karmada>,
         files: &Files,
         platform_port: u16,
-    ) -> Result<(), SandboxError> {
+    ) -> anyhow::Result<()> {
         if let Some(url) = &self.platform {
             let process = platform::start(self, options, url, platform_port).await?;
             self.others.push(process);
         }
         if options.backends {
-            self.others.push(backends::start(self, options)?);
+            let line = StandInArgs::line("backends", &self.layout, options, 0);
+            // Nobody waits for it, because it reconciles the objects that exist already.
+            let spec = self.launcher.own("networking-and-quota stand-in", line);
+            self.others.push(self.launcher.start(&spec)?);
         }
         let nodes: &[CellSpec] = if options.pods { &options.cells } else { &[] };
         let (hub_processes, ()) = try_join(
@@ -150,7 +151,7 @@ impl Sandbox {
     }
 
     /// An error if any process has ended by itself.
-    pub(super) async fn all_alive(&self) -> Result<(), SandboxError> {
+    pub(super) async fn all_alive(&self) -> anyhow::Result<()> {
         let mut result = Ok(());
         self.visit(|process| {
             if let Some(how) = process.ended() {
@@ -181,7 +182,7 @@ struct Milo<'a> {
 }
 
 impl<'a> Milo<'a> {
-    fn new(program: &'a Path) -> Result<Self, SandboxError> {
+    fn new(program: &'a Path) -> anyhow::Result<Self> {
         Ok(Self {
             program,
             port: free_port()?,
@@ -204,7 +205,7 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// A plane that has not been started: its address and how its processes are run.
-    fn plane(&self, name: String, role: PlaneRole, own: Option<Etcd>) -> Result<Plane, SandboxError> {
+    fn plane(&self, name: String, role: PlaneRole, own: Option<Etcd>) -> anyhow::Result<Plane> {
         let is_milo = matches!(role, PlaneRole::Platform | PlaneRole::Project);
         let milo = self.milo.filter(|_| is_milo);
         let port = match (self.milo, role) {
@@ -234,7 +235,7 @@ impl Maker<'_> {
         // Karmada has a proxy of Clusters itself.
         let has_front = role == PlaneRole::Hub && self.options.hub_controllers == HubControllers::StandIn;
         let front = has_front
-            .then(|| Front::new(self.layout, self.launcher, address.clone(), &self.options.cells))
+            .then(|| Front::new(self.layout, self.launcher, address.clone(), self.options))
             .transpose()?;
         let mut forwards = None;
         let controllers = controllers::spec(
@@ -250,11 +251,10 @@ impl Maker<'_> {
             PlaneRole::Activity => Vec::new(),
             _ => vec![controllers],
         };
-        if let Some(binaries) = &self.binaries.pods
-            && role == PlaneRole::Cell
-        {
+        if self.options.pods && role == PlaneRole::Cell {
             forwards = pods::Forwards::new(&self.options.forwards)?;
-            controllers_specs.extend(pods::specs(binaries, &name, self.layout, forwards.as_ref())?);
+            let specs = pods::specs(self.binaries, &name, self.layout, forwards.as_ref())?;
+            controllers_specs.extend(specs);
         }
         Ok(Plane {
             url: front.as_ref().map_or(address, Front::url),
@@ -277,7 +277,7 @@ async fn start(
     launcher: &Launcher,
     karmada: Option<&Karmada>,
     options: &Options,
-) -> Result<(), SandboxError> {
+) -> anyhow::Result<()> {
     let starting = |plane| async move {
         let plane: &Plane = plane;
         let admin = users.client(plane, User::Admin)?;
@@ -288,7 +288,7 @@ async fn start(
             "{} {} is ready at {}",
             plane.role, plane.name, plane.url
         ));
-        Ok::<(), SandboxError>(())
+        Ok::<(), anyhow::Error>(())
     };
     let (servers, paths): (Vec<_>, Vec<_>) = planes.iter().partition(|plane| plane.server.is_some());
     for planes in [servers, paths] {
@@ -307,7 +307,7 @@ fn objects(
     karmada: Option<&Karmada>,
     plane: &Plane,
     ca_base64: &str,
-) -> Result<Objects, SandboxError> {
+) -> anyhow::Result<Objects> {
     let mut objects = Objects::default();
     let milo = options.milo().is_some();
     // Milo has one set of definitions, and asks the roles and policies of its core alone.

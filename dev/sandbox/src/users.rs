@@ -1,13 +1,14 @@
 //! The users of a sandbox: who they are, and the files they log in with.
 
 use super::{
-    Options, PlaneRole, SandboxError, User,
+    Options, PlaneRole, User,
     certs::{Authority, Pair, write},
     kubeconfig::{Entry, client, text},
     layout::Layout,
     plane::Plane,
     platform::ADDRESS,
 };
+use anyhow::Context;
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// The sandbox's own processes. Each is a user of its own, so that the audit logs tell them from the tests'
@@ -65,36 +66,30 @@ const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 pub(super) struct Users {
     authority_pem: String,
     authority_der: Vec<u8>,
-    admin: Pair,
-    gateway: Pair,
-    own: BTreeMap<Own, Pair>,
-    cells: BTreeMap<String, Pair>,
-    quota: BTreeMap<String, Pair>,
+    cells: Vec<String>,
+    /// By the user's name.
+    pairs: BTreeMap<String, Pair>,
 }
 
 impl Users {
     /// Signs them all.
-    pub(super) fn new(authority: &Authority, options: &Options) -> Result<Self, SandboxError> {
-        let of_cells = |prefix: &str, group: &str| {
-            let names = options.cells.iter().map(|cell| cell.name.clone());
-            names
-                .map(|name| {
-                    let pair = authority.client(&format!("{prefix}{name}"), Some(group))?;
-                    Ok((name, pair))
-                })
-                .collect::<Result<BTreeMap<_, _>, SandboxError>>()
-        };
+    pub(super) fn new(authority: &Authority, options: &Options) -> anyhow::Result<Self> {
+        let cells: Vec<String> = options.cells.iter().map(|cell| cell.name.clone()).collect();
+        let mut users = vec![(User::Admin.name(), Some(MASTERS)), (User::Gateway.name(), None)];
+        users.extend(Own::ALL.map(|own| (own.user().to_owned(), Some(MASTERS))));
+        for cell in &cells {
+            users.push((User::Cell(cell).name(), Some(CELLS)));
+            users.push((User::Quota(cell).name(), Some(QUOTA)));
+        }
+        let signed = users.into_iter().map(|(name, group)| {
+            let pair = authority.client(&name, group)?;
+            Ok((name, pair))
+        });
         Ok(Self {
             authority_pem: authority.pem(),
             authority_der: authority.der(),
-            admin: authority.client("admin", Some(MASTERS))?,
-            gateway: authority.client("fedgate-gateway", None)?,
-            own: Own::ALL
-                .into_iter()
-                .map(|own| Ok((own, authority.client(own.user(), Some(MASTERS))?)))
-                .collect::<Result<_, SandboxError>>()?,
-            cells: of_cells("fedgate-cell-", CELLS)?,
-            quota: of_cells("fedgate-quota:", QUOTA)?,
+            cells,
+            pairs: signed.collect::<anyhow::Result<_>>()?,
         })
     }
 
@@ -109,32 +104,23 @@ impl Users {
     }
 
     /// A client of `user` for a plane.
-    pub(super) fn client(&self, plane: &Plane, user: User<'_>) -> Result<kube::Client, SandboxError> {
+    pub(super) fn client(&self, plane: &Plane, user: User<'_>) -> anyhow::Result<kube::Client> {
         self.client_at(&plane.name, &plane.url, user)
     }
 
     /// A client of `user` for an address, under a name for errors.
-    pub(super) fn client_at(
-        &self,
-        name: &str,
-        url: &str,
-        user: User<'_>,
-    ) -> Result<kube::Client, SandboxError> {
-        client(name, url, Some(&self.authority_der), Some(self.login(user)?.1))
+    pub(super) fn client_at(&self, name: &str, url: &str, user: User<'_>) -> anyhow::Result<kube::Client> {
+        client(
+            name,
+            url,
+            Some(&self.authority_der),
+            Some(self.pair(&user.name())?),
+        )
     }
 
-    /// The name of a user in kubeconfigs, and its certificate.
-    fn login(&self, user: User<'_>) -> Result<(&'static str, &Pair), SandboxError> {
-        let (name, cells, cell) = match user {
-            User::Admin => return Ok(("admin", &self.admin)),
-            User::Gateway => return Ok(("fedgate-gateway", &self.gateway)),
-            User::Cell(cell) => ("fedgate-cell", &self.cells, cell),
-            User::Quota(cell) => ("fedgate-quota", &self.quota, cell),
-        };
-        let pair = cells.get(cell).ok_or_else(|| {
-            SandboxError::Options(format!("there is no cell {cell:?}; there are {:?}", cells.keys()))
-        })?;
-        Ok((name, pair))
+    fn pair(&self, user: &str) -> anyhow::Result<&Pair> {
+        let pair = self.pairs.get(user);
+        pair.with_context(|| format!("there is no user {user:?}; the cells are {:?}", self.cells))
     }
 
     /// Writes every kubeconfig that makes sense: everyone on the hub, the gateway and cells' claims on projects, a cell
@@ -144,43 +130,41 @@ impl Users {
         layout: &Layout,
         planes: &[Plane],
         platform: Option<&str>,
-    ) -> Result<(), SandboxError> {
-        let save = |path: PathBuf, (user, pair): (&str, &Pair), entries: &[Entry<'_>]| {
-            write(&path, &text(&self.authority_pem, user, pair, entries))
+    ) -> anyhow::Result<()> {
+        let save = |path: PathBuf, user: &str, entries: &[Entry<'_>]| {
+            write(&path, &text(&self.authority_pem, user, self.pair(user)?, entries))
         };
         let mut all: Vec<Entry<'_>> = Vec::new();
         for plane in planes {
             let (name, is_project) = (plane.name.as_str(), plane.role == PlaneRole::Project);
             if plane.role == PlaneRole::Hub {
                 let reviews = format!("{}{TOKEN_REVIEWS}", plane.server_url());
-                let own = (Own::Platform.user(), &self.own[&Own::Platform]);
-                save(layout.token_review(), own, &[(name, &reviews)])?;
+                save(layout.token_review(), Own::Platform.user(), &[(name, &reviews)])?;
             }
-            for (own, pair) in &self.own {
-                let path = own_path(layout, *own, name);
-                save(path, (own.user(), pair), &[(name, plane.server_url())])?;
+            for own in Own::ALL {
+                let path = own_path(layout, own, name);
+                save(path, own.user(), &[(name, plane.server_url())])?;
             }
             let mut users = vec![User::Admin];
             users.extend((plane.role != PlaneRole::Cell).then_some(User::Gateway));
-            let cells = self.cells.keys();
-            let cells = cells.filter(|cell| plane.role == PlaneRole::Hub || *cell == name);
-            users.extend(cells.map(|cell| User::Cell(cell)));
-            let quota = self.quota.keys().filter(|_| is_project);
-            users.extend(quota.map(|cell| User::Quota(cell)));
+            for cell in &self.cells {
+                users.extend((plane.role == PlaneRole::Hub || cell == name).then_some(User::Cell(cell)));
+                users.extend(is_project.then_some(User::Quota(cell)));
+            }
             for user in users {
                 let path = path(layout, name, is_project, user);
-                save(path, self.login(user)?, &[(name, &plane.url)])?;
+                save(path, &user.name(), &[(name, &plane.url)])?;
             }
             all.push((name, &plane.url));
         }
         if let Some(url) = platform {
             for user in [User::Admin, User::Gateway] {
                 let path = path(layout, ADDRESS, false, user);
-                save(path, self.login(user)?, &[(ADDRESS, url)])?;
+                save(path, &user.name(), &[(ADDRESS, url)])?;
             }
             all.push((ADDRESS, url));
         }
-        save(layout.merged_kubeconfig(), self.login(User::Admin)?, &all)
+        save(layout.merged_kubeconfig(), &User::Admin.name(), &all)
     }
 }
 
@@ -193,17 +177,6 @@ pub(super) fn path(layout: &Layout, plane: &str, project: bool, user: User<'_>) 
         user.label()
     };
     layout.kubeconfigs().join(folder).join(format!("{plane}.yaml"))
-}
-
-/// Arguments by which one of the sandbox's own processes gets a kubeconfig for each plane: `<flag>=<plane>=<file>`.
-pub(super) fn kubeconfig_args<'a>(
-    layout: &Layout,
-    own: Own,
-    flag: &str,
-    planes: impl IntoIterator<Item = &'a String>,
-) -> Vec<String> {
-    let arg = |plane: &String| format!("{flag}={plane}={}", own_path(layout, own, plane).display());
-    planes.into_iter().map(arg).collect()
 }
 
 /// The kubeconfig of one of the sandbox's own processes for a plane.

@@ -1,6 +1,8 @@
 //! `fedgate-sandbox watch`: changes of objects on several planes, each with the time at which it was seen.
 
-use super::{SandboxError, child};
+use super::child;
+use crate::error::{cannot, on};
+use anyhow::Context;
 use futures::{StreamExt, stream::select_all};
 use kube::{
     Api, Client,
@@ -16,7 +18,7 @@ const CORE: [&str; 3] = ["ConfigMap", "Pod", "Secret"];
 /// Prints every change of an object in these namespaces, `(plane, namespace)` each, until nobody reads it.
 ///
 /// The first line says that all objects have been listed. A line is `<time> <plane> <kind> <name>: <state>`; the time is UTC.
-pub(super) async fn watch(kubeconfig: &Path, places: &[(String, String)]) -> Result<(), SandboxError> {
+pub(super) async fn watch(kubeconfig: &Path, places: &[(String, String)]) -> anyhow::Result<()> {
     let mut watches = Vec::new();
     for (plane, namespace) in places {
         let client = child::client(kubeconfig, Some(plane)).await?;
@@ -61,9 +63,9 @@ pub(super) async fn watch(kubeconfig: &Path, places: &[(String, String)]) -> Res
 }
 
 /// The kinds to watch in a namespace of a plane.
-async fn kinds(plane: &str, client: &Client) -> Result<Vec<ApiResource>, SandboxError> {
+async fn kinds(plane: &str, client: &Client) -> anyhow::Result<Vec<ApiResource>> {
     let discovery = Discovery::new(client.clone()).run_aggregated().await;
-    let discovery = discovery.map_err(SandboxError::api(plane, "discover the kinds"))?;
+    let discovery = discovery.with_context(on(plane, "discover the kinds"))?;
     let is_watched = |kind: &ApiResource| {
         let is_builtin = !kind.group.contains('.') || kind.group.ends_with(".k8s.io");
         !is_builtin || (kind.group.is_empty() && CORE.contains(&kind.kind.as_str()))
@@ -114,10 +116,9 @@ fn state(object: &DynamicObject) -> String {
 }
 
 /// Prints a line with the time.
-fn print(line: &str) -> Result<(), SandboxError> {
+fn print(line: &str) -> anyhow::Result<()> {
     let now = jiff::Timestamp::now().strftime("%H:%M:%S%.3f");
-    writeln!(std::io::stdout(), "{now} {line}")
-        .map_err(SandboxError::io("write to", Path::new("standard output")))
+    writeln!(std::io::stdout(), "{now} {line}").with_context(cannot("write to", Path::new("standard output")))
 }
 
 #[cfg(test)]

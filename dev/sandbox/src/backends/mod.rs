@@ -12,21 +12,23 @@
 //! Both run in one process, which ends with the sandbox's owner. [`decide`] computes the writes, [`serve`] executes
 //! them.
 
-mod command;
 mod decide;
 mod serve;
 mod store;
 
-pub(super) use command::BackendsArgs;
-
 use super::{
-    CellSpec, Options, PlaneRole, Sandbox, SandboxError,
+    CellSpec, PlaneRole,
     apply::Objects,
-    process::Process,
-    users::{Own, kubeconfig_args},
+    child::{StandInArgs, client},
+    users::Own,
 };
+use anyhow::Context;
+use decide::{network, quota};
 use fedgate_api::keys::CITY_CODE;
 use serde_json::json;
+use serve::Backend;
+use store::Kind;
+use tokio::task::JoinSet;
 
 const NETWORKS: &str = include_str!("crds/networks.yaml");
 const LOCATIONS: &str = include_str!("crds/locations.yaml");
@@ -44,7 +46,7 @@ pub(super) fn objects(
     milo: bool,
     cells: &[CellSpec],
     objects: &mut Objects,
-) -> Result<(), SandboxError> {
+) -> anyhow::Result<()> {
     let definitions: &[&str] = match role {
         // Its definitions serve all projects, and it has those of quota.
         PlaneRole::Platform if milo => &[NETWORKS, LOCATIONS],
@@ -77,18 +79,29 @@ pub(super) fn objects(
     Ok(())
 }
 
-/// Starts the process. The caller need not wait for it: the process reconciles the objects that exist already.
-pub(super) fn start(sandbox: &Sandbox, options: &Options) -> Result<Process, SandboxError> {
-    let mut args = vec!["backends".to_owned()];
-    let cells = options.cells.iter().map(|cell| &cell.name);
-    let layout = &sandbox.layout;
-    args.extend(kubeconfig_args(layout, Own::Backends, "--cell", cells));
-    args.extend(kubeconfig_args(
-        layout,
-        Own::Backends,
-        "--project",
-        &options.projects,
-    ));
-    let spec = sandbox.launcher.own("networking-and-quota stand-in", args);
-    sandbox.launcher.start(&spec)
+const NETWORK: Backend = Backend {
+    kinds: network::KINDS,
+    settings: Kind::ServingLocation,
+    decide: network::decide,
+};
+const QUOTA: Backend = Backend {
+    kinds: quota::KINDS,
+    settings: Kind::Budgets,
+    decide: quota::decide,
+};
+
+/// `fedgate-sandbox backends`: runs the stand-ins as a separate process.
+pub(super) async fn play(args: &StandInArgs) -> anyhow::Result<()> {
+    args.begin("these are fedgate's STAND-INS for networking and quota");
+    let mut tasks = JoinSet::new();
+    let cells = args.cells.iter().map(|plane| (plane, NETWORK));
+    let projects = args.projects.iter().map(|plane| (plane, QUOTA));
+    for (plane, backend) in cells.chain(projects) {
+        let client = client(&args.kubeconfig(Own::Backends, plane), None).await?;
+        tasks.spawn(serve::serve(plane.clone(), client, backend));
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.context("a task of the stand-ins for networking and quota broke off")?;
+    }
+    Ok(())
 }

@@ -4,18 +4,14 @@ use super::{
     decide::{Act, quota::BUDGETS},
     store::{Kind, Objects},
 };
-use crate::child::FixedBackoff;
-use futures::{Stream, StreamExt, future::ready, stream};
+use crate::cache;
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
-use kube_runtime::{
-    WatchStreamExt,
-    watcher::{self, Event, watcher},
-};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Concurrent writes.
@@ -44,7 +40,10 @@ pub(super) struct Backend {
 pub(super) async fn serve(plane: String, client: Client, backend: Backend) {
     let kinds = backend.kinds;
     let mut objects = Objects::default();
-    let mut events = stream::select_all(kinds.iter().map(|kind| watch(&client, *kind).boxed()));
+    let mut events = stream::select_all(kinds.iter().map(|&kind| {
+        let events = cache::watch(&client, &kind.resource(), selector(kind));
+        events.map(move |event| (kind, event)).boxed()
+    }));
     let mut settled = true;
     loop {
         let first = tokio::select! {
@@ -66,35 +65,10 @@ pub(super) async fn serve(plane: String, client: Client, backend: Backend) {
     }
 }
 
-/// The API of a kind and the field selector of the objects that count.
-fn scope(client: &Client, kind: Kind) -> (Api<DynamicObject>, Option<String>) {
-    match kind {
-        Kind::Budgets => (
-            Api::namespaced_with(client.clone(), BUDGETS.0, &kind.resource()),
-            Some(format!("metadata.name={}", BUDGETS.1)),
-        ),
-        _ => (Api::all_with(client.clone(), &kind.resource()), None),
-    }
-}
-
-fn watch(client: &Client, kind: Kind) -> impl Stream<Item = (Kind, Event<DynamicObject>)> + use<> {
-    let (api, field_selector) = scope(client, kind);
-    let config = watcher::Config {
-        field_selector,
-        ..watcher::Config::default()
-    };
-    watcher(api, config)
-        .backoff(FixedBackoff)
-        .modify(|object: &mut DynamicObject| object.metadata.managed_fields = None)
-        .filter_map(move |event| {
-            ready(match event {
-                Ok(event) => Some((kind, event)),
-                Err(error) => {
-                    tracing::debug!(?kind, %error, "a watch broke and is opened again");
-                    None
-                }
-            })
-        })
+/// The field selector of the objects of a kind that count.
+fn selector(kind: Kind) -> Option<String> {
+    let (namespace, name) = BUDGETS;
+    (kind == Kind::Budgets).then(|| format!("metadata.namespace={namespace},metadata.name={name}"))
 }
 
 /// Decides and writes until nothing is left; true if it got that far.
@@ -105,13 +79,16 @@ async fn settle(plane: &str, client: &Client, objects: &mut Objects, backend: Ba
         }
         // Watches of two kinds are not ordered: settings written before an object was created must apply to that
         // object.
-        let (api, field_selector) = scope(client, backend.settings);
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &backend.settings.resource());
         let params = ListParams {
-            field_selector,
+            field_selector: selector(backend.settings),
             ..ListParams::default()
         };
         match tokio::time::timeout(ANSWER_LIMIT, api.list(&params)).await {
-            Ok(Ok(list)) => objects.replace(backend.settings, list.items),
+            Ok(Ok(list)) => objects.replace(
+                backend.settings,
+                list.items.iter().map(|one| json!(one)).collect(),
+            ),
             _ => return false,
         }
         let acts = (backend.decide)(objects, Timestamp::now());
@@ -138,31 +115,36 @@ async fn settle(plane: &str, client: &Client, objects: &mut Objects, backend: Ba
 }
 
 /// Executes a write; returns the object as it is now.
-async fn perform(client: Client, act: Act) -> Result<(Kind, DynamicObject), String> {
+async fn perform(client: Client, act: Act) -> Result<(Kind, Value), String> {
+    let api = |kind: Kind, namespace: &str| -> Api<DynamicObject> {
+        Api::namespaced_with(client.clone(), namespace, &kind.resource())
+    };
     let call = async {
-        match act {
+        let (kind, answer) = match act {
             Act::Create { kind, object } => {
                 let object: DynamicObject = serde_json::from_value(object).map_err(|e| e.to_string())?;
                 let namespace = object.metadata.namespace.clone().unwrap_or_default();
-                let api: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &kind.resource());
-                let answer = api.create(&PostParams::default(), &object).await;
-                answer.map(|object| (kind, object)).map_err(|e| e.to_string())
+                let created = api(kind, &namespace)
+                    .create(&PostParams::default(), &object)
+                    .await;
+                (kind, created)
             }
             Act::Status {
                 kind,
                 namespace,
                 name,
-                version,
-                status,
+                patch,
             } => {
-                let api: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &kind.resource());
-                let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
-                let answer = api
-                    .patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))
-                    .await;
-                answer.map(|object| (kind, object)).map_err(|e| e.to_string())
+                let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                (
+                    kind,
+                    api(kind, &namespace).patch_status(&name, &params, &patch).await,
+                )
             }
-        }
+        };
+        answer
+            .map(|object| (kind, json!(object)))
+            .map_err(|e| e.to_string())
     };
     tokio::time::timeout(ANSWER_LIMIT, call)
         .await

@@ -1,11 +1,10 @@
 //! The objects of one plane that a backend uses, from its watches and its own writes.
 
-use kube::{
-    api::{ApiResource, DynamicObject},
-    core::GroupVersionKind,
-};
+use crate::cache::Cache;
+use kube::{api::ApiResource, core::GroupVersionKind};
 use kube_runtime::watcher::Event;
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A kind that the backends read or write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,125 +20,55 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Group, version and kind.
-    pub(super) fn gvk(self) -> GroupVersionKind {
-        let networking = |kind| GroupVersionKind::gvk("networking.datumapis.com", "v1alpha", kind);
-        match self {
-            Self::ServingLocation => networking("ServingLocation"),
-            Self::NetworkBinding => networking("NetworkBinding"),
-            Self::NetworkContext => networking("NetworkContext"),
-            Self::SubnetClaim => networking("SubnetClaim"),
-            Self::Subnet => networking("Subnet"),
-            Self::ResourceClaim => GroupVersionKind::gvk("quota.miloapis.com", "v1alpha1", "ResourceClaim"),
-            Self::Budgets => GroupVersionKind::gvk("", "v1", "ConfigMap"),
-        }
-    }
-
     /// The API resource, for calls.
     pub(super) fn resource(self) -> ApiResource {
-        ApiResource::from_gvk(&self.gvk())
+        let (group, version, kind) = match self {
+            Self::ResourceClaim => ("quota.miloapis.com", "v1alpha1", "ResourceClaim".to_owned()),
+            Self::Budgets => ("", "v1", "ConfigMap".to_owned()),
+            networking => ("networking.datumapis.com", "v1alpha", format!("{networking:?}")),
+        };
+        ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind))
     }
 }
-
-/// Namespace and name.
-type Name = (String, String);
 
 /// The known objects of a plane.
 #[derive(Debug, Default)]
-pub(super) struct Objects {
-    kinds: BTreeMap<Kind, OfKind>,
-}
-
-#[derive(Debug, Default)]
-struct OfKind {
-    objects: BTreeMap<Name, DynamicObject>,
-    /// Names seen since the list in progress began.
-    listed: BTreeSet<Name>,
-    synced: bool,
-}
+pub(super) struct Objects(BTreeMap<Kind, Cache>);
 
 impl Objects {
     /// All objects of a kind, sorted by namespace and name.
-    pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = &DynamicObject> {
-        self.kinds
-            .get(&kind)
-            .into_iter()
-            .flat_map(|of| of.objects.values())
+    pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = &Value> {
+        let objects = self.0.get(&kind).into_iter().flat_map(|cache| cache.list(None));
+        objects.map(|object| &**object)
     }
 
     /// Returns an object.
-    pub(super) fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<&DynamicObject> {
-        let at = (namespace.to_owned(), name.to_owned());
-        self.kinds.get(&kind)?.objects.get(&at)
+    pub(super) fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Value> {
+        self.0.get(&kind)?.get(namespace, name).map(|object| &**object)
     }
 
     /// True if the first lists of these kinds are complete.
     pub(super) fn synced(&self, kinds: &[Kind]) -> bool {
         kinds
             .iter()
-            .all(|kind| self.kinds.get(kind).is_some_and(|of| of.synced))
+            .all(|kind| self.0.get(kind).is_some_and(Cache::synced))
     }
 
-    /// Applies a watch event. Objects missing from a list are removed once the list is complete.
-    pub(super) fn take(&mut self, kind: Kind, event: Event<DynamicObject>) {
-        match event {
-            Event::Init => self.kinds.entry(kind).or_default().listed.clear(),
-            Event::InitApply(object) | Event::Apply(object) => self.put(kind, object),
-            Event::InitDone => {
-                let of = self.kinds.entry(kind).or_default();
-                let listed = std::mem::take(&mut of.listed);
-                of.objects.retain(|name, _| listed.contains(name));
-                of.synced = true;
-            }
-            Event::Delete(object) => {
-                let of = self.kinds.entry(kind).or_default();
-                let at = name(&object);
-                if of
-                    .objects
-                    .get(&at)
-                    .is_some_and(|have| version(have) <= version(&object))
-                {
-                    of.objects.remove(&at);
-                }
-            }
-        }
+    /// Applies a watch event.
+    pub(super) fn take(&mut self, kind: Kind, event: Event<Value>) {
+        self.0.entry(kind).or_default().take(event);
     }
 
     /// Replaces the objects of a kind with a list that was read outside the watch.
-    pub(super) fn replace(&mut self, kind: Kind, list: Vec<DynamicObject>) {
-        let names: BTreeSet<Name> = list.iter().map(name).collect();
-        let of = self.kinds.entry(kind).or_default();
-        of.objects.retain(|name, _| names.contains(name));
-        for object in list {
-            self.put(kind, object);
+    pub(super) fn replace(&mut self, kind: Kind, list: Vec<Value>) {
+        let objects = list.into_iter().map(Event::InitApply);
+        for event in [Event::Init].into_iter().chain(objects).chain([Event::InitDone]) {
+            self.take(kind, event);
         }
     }
 
-    /// Stores an object from a watch or from the response to a write. A watch may still deliver an older version, which
-    /// is skipped.
-    pub(super) fn put(&mut self, kind: Kind, object: DynamicObject) {
-        let of = self.kinds.entry(kind).or_default();
-        let at = name(&object);
-        of.listed.insert(at.clone());
-        if of
-            .objects
-            .get(&at)
-            .is_none_or(|have| version(have) <= version(&object))
-        {
-            of.objects.insert(at, object);
-        }
+    /// Stores an object from the response to a write.
+    pub(super) fn put(&mut self, kind: Kind, object: Value) {
+        self.0.entry(kind).or_default().put(object);
     }
-}
-
-fn name(object: &DynamicObject) -> Name {
-    let meta = &object.metadata;
-    (
-        meta.namespace.clone().unwrap_or_default(),
-        meta.name.clone().unwrap_or_default(),
-    )
-}
-
-fn version(object: &DynamicObject) -> u64 {
-    let text = object.metadata.resource_version.as_deref();
-    text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }

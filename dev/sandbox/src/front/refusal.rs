@@ -1,15 +1,13 @@
 //! Answers that a front gives itself, in the form of a kube-apiserver's.
 
+use super::serve::{Answer, boxed};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use serde_json::{Value, json};
 
-/// An answer of a front's own.
-pub(crate) type Refusal = Response<Full<Bytes>>;
-
 /// A `Status` of kind Failure.
-pub(crate) fn failure(code: StatusCode, reason: &str, message: &str, details: &Value) -> Refusal {
+pub(crate) fn failure(code: StatusCode, reason: &str, message: &str, details: &Value) -> Answer {
     let status = json!({
         "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
         "code": code.as_u16(), "reason": reason, "message": message, "details": details,
@@ -18,16 +16,16 @@ pub(crate) fn failure(code: StatusCode, reason: &str, message: &str, details: &V
 }
 
 /// An answer with this `Status`.
-pub(crate) fn answer(code: StatusCode, status: &Value) -> Refusal {
+pub(crate) fn answer(code: StatusCode, status: &Value) -> Answer {
     let mut response = Response::new(Full::new(Bytes::from(status.to_string())));
     *response.status_mut() = code;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
+    boxed(response)
 }
 
 /// The caller is not known.
-pub(crate) fn unauthorized() -> Refusal {
+pub(crate) fn unauthorized() -> Answer {
     failure(
         StatusCode::UNAUTHORIZED,
         "Unauthorized",
@@ -37,7 +35,7 @@ pub(crate) fn unauthorized() -> Refusal {
 }
 
 /// The API server behind the path does not answer.
-pub(crate) fn unavailable(cause: &str) -> Refusal {
+pub(crate) fn unavailable(cause: &str) -> Answer {
     let message = format!("the sandbox's stand-in reaches no API server for this path: {cause}");
     failure(
         StatusCode::SERVICE_UNAVAILABLE,

@@ -5,9 +5,10 @@ use super::{
     identity::Identity,
     upstream::{Clients, Tls},
 };
-use crate::SandboxError;
+use anyhow::Context;
 use bytes::Bytes;
 use http::{Request, Response};
+use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use hyper::{
     body::{Body, Incoming},
     service::service_fn,
@@ -23,6 +24,17 @@ const STREAMS: u32 = 100;
 /// Delay after an error of `accept`, e.g. for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// An answer: an API server's as it comes, or a front's own.
+pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// An answer with the body of another server, or one of a front's own.
+pub(crate) fn boxed(
+    answer: Response<impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static>,
+) -> Answer {
+    answer.map(|body| body.map_err(Into::into).boxed_unsync())
+}
+
 /// The caller that opened a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Caller {
@@ -34,24 +46,19 @@ pub(crate) enum Caller {
     Unproven,
 }
 
-/// Answers the requests of one connection.
-pub(crate) trait Answers: Send + Sync + 'static {
-    /// The body of an answer.
-    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static;
-
-    /// Answers a request. The future is dropped if the client leaves.
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Self::Body>> + Send;
-}
-
-/// Serves a port of 127.0.0.1 for ever; `answers` makes what answers a connection of this caller.
-pub(crate) async fn serve<A: Answers>(
+/// Serves a port of 127.0.0.1 for ever; `answers` makes the function that answers the requests of a caller's connection. The
+/// future of an answer is dropped if the client leaves.
+pub(crate) async fn serve<F, A>(
     port: u16,
     tls: Tls,
-    answers: impl Fn(Caller) -> A + Send + Sync + 'static,
-) -> Result<(), SandboxError> {
+    answers: impl Fn(Caller) -> F + Send + Sync + 'static,
+) -> anyhow::Result<()>
+where
+    F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
+    A: Future<Output = Answer> + Send + 'static,
+{
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
-    let listener = listener
-        .map_err(|error| SandboxError::Options(format!("cannot listen at 127.0.0.1:{port}: {error}")))?;
+    let listener = listener.with_context(|| format!("cannot listen at 127.0.0.1:{port}"))?;
     let acceptor = TlsAcceptor::from(tls.config);
     let answers = Arc::new(move |session: &ServerConnection| answers(caller(&tls.clients, session)));
     loop {
@@ -82,19 +89,23 @@ fn caller(clients: &Clients, session: &ServerConnection) -> Caller {
     user.map_or(Caller::Unproven, Caller::User)
 }
 
-async fn connection<A: Answers>(
+async fn connection<F, A>(
     stream: TcpStream,
     acceptor: TlsAcceptor,
-    answers: impl Fn(&ServerConnection) -> A,
-) -> io::Result<()> {
+    answers: impl Fn(&ServerConnection) -> F,
+) -> io::Result<()>
+where
+    F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,
+    A: Future<Output = Answer> + Send + 'static,
+{
     stream.set_nodelay(true)?;
     let stream = acceptor.accept(stream).await?;
     let session = stream.get_ref().1;
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    let answers = Arc::new(answers(session));
+    let answers = answers(session);
     let service = service_fn(move |request| {
-        let answers = Arc::clone(&answers);
-        async move { Ok::<_, io::Error>(answers.answer(request).await) }
+        let answer = answers(request);
+        async move { Ok::<_, io::Error>(answer.await) }
     });
     let io = TokioIo::new(stream);
     if is_http2 {

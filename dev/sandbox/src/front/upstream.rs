@@ -1,8 +1,8 @@
 //! The API servers behind a front, and the certificates by which it serves and passes on.
 
 use crate::{
-    SandboxError,
-    child::{self, refuse},
+    child::{self, StandInArgs, refuse},
+    users::Own,
 };
 use http::uri::Authority;
 use hyper::body::Incoming;
@@ -43,7 +43,7 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     /// The API server of a kubeconfig.
-    pub(crate) async fn of(file: &Path) -> Result<Self, SandboxError> {
+    pub(crate) async fn of(file: &Path) -> anyhow::Result<Self> {
         let loaded = fedgate_kubeconfig::load(Some(file), None, false).await;
         let config = loaded.map_err(|error| refuse(file, error))?.config;
         let authority = config.cluster_url.authority().cloned();
@@ -53,11 +53,15 @@ impl Upstream {
         })
     }
 
-    /// The API servers of kubeconfigs, by name.
-    pub(crate) async fn all(files: &[(String, PathBuf)]) -> Result<BTreeMap<String, Self>, SandboxError> {
+    /// The API servers of planes, by name.
+    pub(crate) async fn all(
+        args: &StandInArgs,
+        own: Own,
+        planes: &[String],
+    ) -> anyhow::Result<BTreeMap<String, Self>> {
         let mut all = BTreeMap::new();
-        for (name, file) in files {
-            all.insert(name.clone(), Self::of(file).await?);
+        for plane in planes {
+            all.insert(plane.clone(), Self::of(&args.kubeconfig(own, plane)).await?);
         }
         Ok(all)
     }
@@ -74,7 +78,13 @@ pub(crate) struct Pki {
 type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 impl Pki {
-    fn roots(&self) -> Result<RootCertStore, SandboxError> {
+    /// The certificates of a stand-in's sandbox.
+    pub(crate) fn of(args: &StandInArgs) -> Self {
+        let dir = args.layout().pki();
+        Self { dir }
+    }
+
+    fn roots(&self) -> anyhow::Result<RootCertStore> {
         let file = self.dir.join("ca.crt");
         let mut roots = RootCertStore::empty();
         let authority = CertificateDer::from_pem_file(&file).map_err(|error| refuse(&file, error))?;
@@ -82,7 +92,7 @@ impl Pki {
         Ok(roots)
     }
 
-    fn pair(&self, folder: &str) -> Result<Pair, SandboxError> {
+    fn pair(&self, folder: &str) -> anyhow::Result<Pair> {
         let (certificate, key) = (
             self.dir.join(folder).join("tls.crt"),
             self.dir.join(folder).join("tls.key"),
@@ -94,7 +104,7 @@ impl Pki {
     }
 
     /// Settings by which a front serves. A client may have a certificate, or none.
-    pub(crate) fn server(&self) -> Result<Tls, SandboxError> {
+    pub(crate) fn server(&self) -> anyhow::Result<Tls> {
         let refuse = |error: rustls::Error| refuse(&self.dir, error);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let clients: Clients =
@@ -118,7 +128,7 @@ impl Pki {
 
     /// The connector of clients that pass requests on: with the certificate in a folder, such as [`FRONT_PROXY`], or without one,
     /// where the request itself names the user.
-    pub(crate) fn connector(&self, pair: Option<&str>) -> Result<Connector, SandboxError> {
+    pub(crate) fn connector(&self, pair: Option<&str>) -> anyhow::Result<Connector> {
         let refuse = |error: rustls::Error| refuse(&self.dir, error);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)

@@ -1,79 +1,53 @@
 //! `fedgate-sandbox platform`: runs the stand-in as a process of its own.
 
-use super::{
-    controller::control,
-    handle::{Connection, Handler},
-    switches::Switches,
-    upstreams::Upstreams,
-};
+use super::{CORE, SPARE, controller::control, handle::Handler, switches::Switches, upstreams::Upstreams};
 use crate::{
-    SandboxError, child,
+    child::StandInArgs,
     front::{
         serve::{Caller, serve},
         upstream::{FRONT_PROXY, Pki, Upstream, forwarder},
     },
+    users::Own,
 };
-use clap::Args;
-use std::{path::PathBuf, sync::Arc};
+use anyhow::bail;
+use std::{convert::identity, sync::Arc};
 
-/// The API servers that the stand-in of Milo has behind its address.
-#[derive(Debug, Clone, Args)]
-pub struct PlatformArgs {
-    /// Port of 127.0.0.1 to serve.
-    #[arg(long)]
-    port: u16,
-    /// Folder with the sandbox's certificates.
-    #[arg(long, value_name = "DIR")]
-    pki: PathBuf,
-    /// Kubeconfig of the core API server, with all rights.
-    #[arg(long, value_name = "FILE")]
-    core: PathBuf,
-    /// Kubeconfig of the API server behind all names that have none of their own. Without it the core is Milo's own API
-    /// server, and takes all paths as they are.
-    #[arg(long, value_name = "FILE")]
-    spare: Option<PathBuf>,
-    /// A project and the kubeconfig of its API server; may be repeated.
-    #[arg(long = "project", value_name = "NAME=FILE", value_parser = child::named_file)]
-    projects: Vec<(String, PathBuf)>,
-}
-
-impl PlatformArgs {
-    /// Runs until the process receives a shutdown signal.
-    pub async fn run(self) -> Result<(), SandboxError> {
-        child::begin_log();
-        let played = if self.spare.is_some() {
-            "this is fedgate's STAND-IN for Milo, for the sandbox only"
-        } else {
-            "this plays Milo's controllers and faults before Milo's own API server, for the sandbox only"
-        };
-        tracing::info!(projects = self.projects.len(), "{played}");
-        let spare = match &self.spare {
-            Some(file) => Some(Upstream::of(file).await?),
-            None => None,
-        };
-        let upstreams = Arc::new(Upstreams {
-            core: Upstream::of(&self.core).await?,
-            spare,
-            projects: Upstream::all(&self.projects).await?,
-        });
-        let pki = Pki { dir: self.pki };
-        let switches = Arc::new(Switches::new());
-        let handler = Arc::new(Handler {
-            upstreams: Arc::clone(&upstreams),
-            switches: Arc::clone(&switches),
-            forwarder: forwarder(&pki.connector(Some(FRONT_PROXY))?),
-        });
-        let connection = move |caller: Caller| Connection {
-            handler: Arc::clone(&handler),
-            caller,
-        };
-        let mut control = tokio::spawn(control(upstreams, switches));
-        tokio::select! {
-            () = child::shutdown_signal() => Ok(()),
-            never = serve(self.port, pki.server()?, connection) => never,
-            _ = &mut control => Err(SandboxError::Options(
-                "the project controller of the stand-in broke off; read its log".to_owned(),
-            )),
+/// Serves for ever. With Milo's own API server as the core, that takes all paths as they are.
+pub(crate) async fn play(args: &StandInArgs) -> anyhow::Result<()> {
+    args.begin(if args.milo {
+        "this plays Milo's controllers and faults before Milo's own API server"
+    } else {
+        "this is fedgate's STAND-IN for Milo"
+    });
+    let file = |plane: &str| args.kubeconfig(Own::Platform, plane);
+    let spare = if args.milo {
+        None
+    } else {
+        Some(Upstream::of(&file(SPARE)).await?)
+    };
+    let upstreams = Arc::new(Upstreams {
+        core: Upstream::of(&file(CORE)).await?,
+        spare,
+        projects: Upstream::all(args, Own::Platform, &args.projects).await?,
+    });
+    let pki = Pki::of(args);
+    let switches = Arc::new(Switches::new());
+    let handler = Arc::new(Handler {
+        upstreams: Arc::clone(&upstreams),
+        switches: Arc::clone(&switches),
+        forwarder: forwarder(&pki.connector(Some(FRONT_PROXY))?),
+    });
+    let connection = move |caller: Caller| {
+        let (handler, caller) = (Arc::clone(&handler), Arc::new(caller));
+        move |request| {
+            let (handler, caller) = (Arc::clone(&handler), Arc::clone(&caller));
+            async move { handler.answer(&caller, request).await.unwrap_or_else(identity) }
+        }
+    };
+    tokio::select! {
+        never = serve(args.port, pki.server()?, connection) => never,
+        _ = tokio::spawn(control(upstreams, switches)) => {
+            bail!("the project controller of the stand-in broke off; read its log")
         }
     }
 }

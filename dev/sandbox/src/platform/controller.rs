@@ -99,13 +99,9 @@ async fn reconcile(upstreams: &Upstreams, project: &DynamicObject) -> kube::Resu
     }
     make_control_plane(core, project).await?;
     let settings = Settings::of(project);
+    let not_ready = |message| ("Ready", false, "Provisioning", message);
     let ready: Said<'_> = if settings.not_ready {
-        (
-            "Ready",
-            false,
-            "Provisioning",
-            "an annotation of the sandbox says so",
-        )
+        not_ready("an annotation of the sandbox says so")
     } else if let Some(upstream) = upstreams.projects.get(&name) {
         make_namespace(&upstream.client, DEFAULT).await?;
         // Milo's own API server makes the other one by itself.
@@ -114,12 +110,7 @@ async fn reconcile(upstreams: &Upstreams, project: &DynamicObject) -> kube::Resu
         }
         ("Ready", true, "Ready", "the project is ready")
     } else {
-        (
-            "Ready",
-            false,
-            "Provisioning",
-            "the sandbox has no API server for this project",
-        )
+        not_ready("the sandbox has no API server for this project")
     };
     say(core, project, ready).await?;
     suspend(core, project, settings.suspended.as_deref()).await?;
@@ -175,7 +166,7 @@ async fn suspend(core: &Client, project: &DynamicObject, reason: Option<&str>) -
         let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let one = |reason| json!({"reason": reason, "suspendedAt": time, "reinstateAuthority": "Operator"});
         let all: Vec<Value> = reason.map(one).into_iter().collect();
-        patch_status(core, project, &json!({"suspensions": all})).await?;
+        patch(core, project, json!({"status": {"suspensions": all}})).await?;
     }
     let said = match reason {
         Some(_) => ("Suspended", true, "Suspended", "the project is suspended"),
@@ -229,27 +220,19 @@ async fn remove_control_plane(core: &Client, name: &str) -> kube::Result<()> {
 }
 
 async fn set_finalizers(core: &Client, project: &DynamicObject, all: &[String]) -> kube::Result<()> {
-    let api: Api<DynamicObject> = Api::all_with(core.clone(), &projects());
-    let patch = json!({"metadata": {"uid": project.metadata.uid, "finalizers": all}});
-    api.patch(
-        &project.name_any(),
-        &PatchParams::default(),
-        &Patch::Merge(&patch),
-    )
-    .await
-    .map(drop)
+    patch(core, project, json!({"metadata": {"finalizers": all}})).await
 }
 
-async fn patch_status(core: &Client, project: &DynamicObject, status: &Value) -> kube::Result<()> {
+/// Merges a change into this very Project; into its status, if the change has one.
+async fn patch(core: &Client, project: &DynamicObject, mut change: Value) -> kube::Result<()> {
     let api: Api<DynamicObject> = Api::all_with(core.clone(), &projects());
-    let patch = json!({"metadata": {"uid": project.metadata.uid}, "status": status});
-    api.patch_status(
-        &project.name_any(),
-        &PatchParams::default(),
-        &Patch::Merge(&patch),
-    )
-    .await
-    .map(drop)
+    change["metadata"]["uid"] = json!(project.metadata.uid);
+    let (name, params, patch) = (project.name_any(), PatchParams::default(), Patch::Merge(&change));
+    let patched = match change["status"] {
+        Value::Null => api.patch(&name, &params, &patch).await,
+        _ => api.patch_status(&name, &params, &patch).await,
+    };
+    patched.map(drop)
 }
 
 async fn say(core: &Client, project: &DynamicObject, said: Said<'_>) -> kube::Result<()> {
@@ -263,7 +246,7 @@ async fn say(core: &Client, project: &DynamicObject, said: Said<'_>) -> kube::Re
 
 /// Writes the condition unless the object has it.
 async fn write(api: &Api<DynamicObject>, object: &DynamicObject, said: Said<'_>) -> kube::Result<()> {
-    let before = conditions::of(object);
+    let before = conditions::of(&object.data);
     let list = conditions::with(before.clone(), said, None, Timestamp::now());
     if list == before {
         return Ok(());

@@ -9,19 +9,14 @@ use super::{
 use crate::front::{
     identity::{self, Identity},
     pass,
-    refusal::{Refusal, unauthorized},
-    serve::{Answers, Caller},
+    refusal::unauthorized,
+    serve::{Answer, Caller},
     upstream::{Forwarder, Upstream},
 };
-use bytes::Bytes;
-use http::{Method, Request, Response, header, uri::Authority};
-use http_body_util::{Either, Full};
+use http::{Method, Request, header, uri::Authority};
 use hyper::body::Incoming;
 use serde_json::Value;
 use std::sync::Arc;
-
-/// The body of an answer: an API server's as it comes, or one of the stand-in's.
-pub(super) type Body = Either<Incoming, Full<Bytes>>;
 
 /// Answers requests.
 pub(super) struct Handler {
@@ -30,26 +25,9 @@ pub(super) struct Handler {
     pub(super) forwarder: Forwarder,
 }
 
-/// Answers the requests of one connection.
-pub(super) struct Connection {
-    pub(super) handler: Arc<Handler>,
-    pub(super) caller: Caller,
-}
-
-impl Answers for Connection {
-    type Body = Body;
-
-    /// Dropping the future, or the body of the answer, ends the request at the API server too.
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        match self.handler.pass(&self.caller, request).await {
-            Ok(response) => response.map(Either::Left),
-            Err(refusal) => refusal.map(Either::Right),
-        }
-    }
-}
-
 impl Handler {
-    async fn pass(&self, caller: &Caller, request: Request<Incoming>) -> Result<Response<Incoming>, Refusal> {
+    /// Answers a request. Dropping the future, or the body of the answer, ends the request at the API server too.
+    pub(super) async fn answer(&self, caller: &Caller, request: Request<Incoming>) -> Result<Answer, Answer> {
         let user = match (caller, identity::token(request.headers())) {
             (Caller::User(user), _) => Some(user.clone()),
             (_, Some(token)) => identity::of_token(&self.upstreams.core.client, token).await,
@@ -91,7 +69,7 @@ impl Handler {
     }
 
     /// Applies the faults that the project's switches ask for.
-    async fn faults(&self, name: &str, path: &str) -> Result<(), Refusal> {
+    async fn faults(&self, name: &str, path: &str) -> Result<(), Answer> {
         self.switches.answers(name).await;
         if is_storage(path) && self.switches.initializes(name) {
             return Err(refusal::initializing());
@@ -107,7 +85,7 @@ impl Handler {
         method: &Method,
         path: &str,
         upstream: &Upstream,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Answer> {
         if let Some(namespace) = route::hidden(path) {
             return Err(refusal::no_namespace(namespace));
         }

@@ -18,14 +18,14 @@ mod route;
 mod switches;
 mod upstreams;
 
-pub(super) use command::PlatformArgs;
+pub(super) use command::play;
 pub(super) use route::host;
 
 use super::{
-    Options, Sandbox, SandboxError, User,
+    Options, Sandbox, User,
     apply::{Objects, await_true},
-    process::{Process, flag},
-    users::{Own, kubeconfig_args, own_path},
+    child::StandInArgs,
+    process::Process,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -61,7 +61,7 @@ pub(super) fn said(program: &Path) -> String {
 
 /// Adds what the core API server has: the kinds, and the gateway's right to read them. `milo`, Milo's own API server, has its
 /// Project already.
-pub(super) fn objects(milo: bool, objects: &mut Objects) -> Result<(), SandboxError> {
+pub(super) fn objects(milo: bool, objects: &mut Objects) -> anyhow::Result<()> {
     let project = (!milo).then_some(PROJECTS);
     for yaml in project.into_iter().chain([CONTROL_PLANES, GATEWAY]) {
         objects.add_yaml(CORE, yaml)?;
@@ -75,15 +75,7 @@ pub(super) async fn start(
     options: &Options,
     url: &str,
     port: u16,
-) -> Result<Process, SandboxError> {
-    let layout = &sandbox.layout;
-    let file = |plane: &str| own_path(layout, Own::Platform, plane);
-    let mut args = vec![
-        "platform".to_owned(),
-        format!("--port={port}"),
-        flag("--pki", &layout.pki()),
-        flag("--core", &file(CORE)),
-    ];
+) -> anyhow::Result<Process> {
     if options.milo().is_some() {
         // Milo makes its definitions by itself, and is ready before they are served.
         let (core, kind) = (
@@ -91,19 +83,12 @@ pub(super) async fn start(
             ApiResource::erase::<CustomResourceDefinition>(&()),
         );
         let name = format!("projects.{GROUP}");
-        await_true(CORE, &core, &kind, &name, "Established", &layout.logs()).await?;
-    } else {
-        args.push(flag("--spare", &file(SPARE)));
+        await_true(CORE, &core, &kind, &name, "Established").await?;
     }
-    args.extend(kubeconfig_args(
-        layout,
-        Own::Platform,
-        "--project",
-        &options.projects,
-    ));
+    let line = StandInArgs::line("platform", &sandbox.layout, options, port);
     let process = sandbox
         .launcher
-        .start(&sandbox.launcher.own("platform stand-in", args))?;
+        .start(&sandbox.launcher.own("platform stand-in", line))?;
     let admin = sandbox.users.client_at(ADDRESS, url, User::Admin)?;
     process.ready(&admin, "/readyz").await?;
     Ok(process)

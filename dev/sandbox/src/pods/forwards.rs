@@ -1,6 +1,6 @@
 //! Ports of Pods that lead to ports of this machine, and files that are their logs: KWOK plays the kubelet.
 
-use crate::{SandboxError, certs::write, layout::Layout, ports::free_port};
+use crate::{certs::write, layout::Layout, ports::free_port};
 use std::{collections::BTreeMap, fmt::Write, path::PathBuf};
 
 /// A cell's forwards.
@@ -14,19 +14,19 @@ pub(crate) struct Forwards {
 
 impl Forwards {
     /// Forwards for Pods of these names, in any namespace; `None` without any.
-    pub(crate) fn new(pods: &[String]) -> Result<Option<Self>, SandboxError> {
+    pub(crate) fn new(pods: &[String]) -> anyhow::Result<Option<Self>> {
         if pods.is_empty() {
             return Ok(None);
         }
         let targets = pods.iter().map(|pod| Ok((pod.clone(), free_port()?)));
         Ok(Some(Self {
             kubelet: free_port()?,
-            targets: targets.collect::<Result<_, SandboxError>>()?,
+            targets: targets.collect::<anyhow::Result<_>>()?,
         }))
     }
 
     /// Writes KWOK's configuration of a cell's forwards, and returns its flags.
-    pub(super) fn flags(&self, cell: &str, layout: &Layout) -> Result<[String; 3], SandboxError> {
+    pub(super) fn flags(&self, cell: &str, layout: &Layout) -> anyhow::Result<[String; 3]> {
         let path = path(cell, layout);
         let mut text = String::new();
         for (pod, port) in &self.targets {

@@ -7,9 +7,9 @@ mod forwards;
 pub(super) use forwards::{Forwards, log};
 
 use super::{
-    CellSpec, Sandbox, SandboxError, User,
+    CellSpec, Sandbox, User,
     apply::{Objects, await_true},
-    binaries::PodBinaries,
+    binaries::Binaries,
     certs::write,
     layout::Layout,
     process::{Spec, flag},
@@ -25,7 +25,7 @@ use std::path::PathBuf;
 const STAGES: &str = include_str!("stages.yaml");
 
 /// Writes KWOK's configuration, which all cells share.
-pub(super) fn write_stages(layout: &Layout) -> Result<(), SandboxError> {
+pub(super) fn write_stages(layout: &Layout) -> anyhow::Result<()> {
     write(&stages_path(layout), STAGES)
 }
 
@@ -35,11 +35,11 @@ fn stages_path(layout: &Layout) -> PathBuf {
 
 /// The command lines for one cell.
 pub(super) fn specs(
-    binaries: &PodBinaries,
+    binaries: &Binaries,
     cell: &str,
     layout: &Layout,
     forwards: Option<&Forwards>,
-) -> Result<[Spec; 2], SandboxError> {
+) -> anyhow::Result<[Spec; 2]> {
     let kubeconfig = |user| flag("--kubeconfig", &own_path(layout, user, cell));
     let binder = vec![kubeconfig(Own::Scheduler), format!("--node={}", node_name(cell))];
     let mut kwok = vec![
@@ -60,7 +60,7 @@ pub(super) fn specs(
 }
 
 /// The one Node of a cell. KWOK says the rest in its status.
-pub(super) fn objects(cell: &str, objects: &mut Objects) -> Result<(), SandboxError> {
+pub(super) fn objects(cell: &str, objects: &mut Objects) -> anyhow::Result<()> {
     let name = node_name(cell);
     objects.add(
         cell,
@@ -82,12 +82,12 @@ fn node_name(cell: &str) -> String {
 }
 
 /// Waits until every cell can run Pods.
-pub(super) async fn ready(sandbox: &Sandbox, cells: &[CellSpec]) -> Result<(), SandboxError> {
+pub(super) async fn ready(sandbox: &Sandbox, cells: &[CellSpec]) -> anyhow::Result<()> {
     let kind = ApiResource::erase::<Node>(&());
-    let (kind, logs) = (&kind, &sandbox.logs());
+    let kind = &kind;
     let ready = cells.iter().map(|CellSpec { name, .. }| async move {
         let client = sandbox.client(name, User::Admin)?;
-        await_true(name, &client, kind, &node_name(name), "Ready", logs).await
+        await_true(name, &client, kind, &node_name(name), "Ready").await
     });
     try_join_all(ready).await.map(drop)
 }

@@ -3,17 +3,15 @@
 use crate::{
     front::{
         identity::{self, Identity},
-        refusal::{Refusal, answer, failure, unauthorized},
-        serve::Caller,
+        refusal::{answer, failure, unauthorized},
+        serve::{Answer, Caller},
         upstream::Upstream,
     },
     hub,
 };
 use fedgate_api::keys::STAND_IN;
 use http::{HeaderMap, Method, StatusCode};
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
-};
+use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessReviewStatus};
 use kube::{
     Api, ResourceExt,
     api::{DynamicObject, PostParams},
@@ -34,7 +32,7 @@ pub(super) struct Hub {
 
 impl Hub {
     /// The user of a request.
-    pub(super) async fn user(&self, caller: &Caller, headers: &HeaderMap) -> Result<Identity, Refusal> {
+    pub(super) async fn user(&self, caller: &Caller, headers: &HeaderMap) -> Result<Identity, Answer> {
         match (caller, identity::token(headers)) {
             (Caller::User(user), _) => {
                 let mut user = user.clone();
@@ -53,25 +51,16 @@ impl Hub {
     }
 
     /// Refuses who may not use the proxy of this Cluster, as a kube-apiserver does.
-    pub(super) async fn admit(&self, user: &Identity, method: &Method, cluster: &str) -> Result<(), Refusal> {
+    pub(super) async fn admit(&self, user: &Identity, method: &Method, cluster: &str) -> Result<(), Answer> {
         let verb = verb(method);
-        let review = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: Some(user.user.clone()),
-                groups: Some(user.groups.clone()),
-                resource_attributes: Some(ResourceAttributes {
-                    group: Some(GROUP.to_owned()),
-                    version: Some("v1alpha1".to_owned()),
-                    resource: Some("clusters".to_owned()),
-                    subresource: Some("proxy".to_owned()),
-                    name: Some(cluster.to_owned()),
-                    verb: Some(verb.to_owned()),
-                    ..ResourceAttributes::default()
-                }),
-                ..SubjectAccessReviewSpec::default()
+        let review: SubjectAccessReview = serde_json::from_value(json!({"spec": {
+            "user": user.user, "groups": user.groups,
+            "resourceAttributes": {
+                "group": GROUP, "version": "v1alpha1", "resource": "clusters", "subresource": "proxy",
+                "name": cluster, "verb": verb,
             },
-            ..SubjectAccessReview::default()
-        };
+        }}))
+        .unwrap_or_default();
         let reviews: Api<SubjectAccessReview> = Api::all(self.server.client.clone());
         match reviews.create(&PostParams::default(), &review).await {
             Ok(review) if review.status.as_ref().is_some_and(|status| status.allowed) => Ok(()),
@@ -81,7 +70,7 @@ impl Hub {
     }
 
     /// The way to the member of a Cluster.
-    pub(super) async fn member(&self, name: &str) -> Result<&Upstream, Refusal> {
+    pub(super) async fn member(&self, name: &str) -> Result<&Upstream, Answer> {
         let clusters: Api<DynamicObject> = Api::all_with(self.server.client.clone(), &hub::clusters());
         let cluster = clusters.get(name).await.map_err(|error| refused(&error))?;
         // The sandbox's own Clusters say neither.
@@ -118,13 +107,11 @@ fn forbidden(
     verb: &str,
     cluster: &str,
     status: Option<SubjectAccessReviewStatus>,
-) -> Refusal {
-    let reason = status.and_then(|status| status.reason).unwrap_or_default();
-    let reason = if reason.is_empty() {
-        reason
-    } else {
-        format!(": {reason}")
-    };
+) -> Answer {
+    let reason = status
+        .and_then(|status| status.reason)
+        .filter(|reason| !reason.is_empty());
+    let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
     let message = format!(
         "clusters.{GROUP} {cluster:?} is forbidden: User {:?} cannot {verb} resource \"clusters/proxy\" in API group \
          {GROUP:?} at the cluster scope{reason}",
@@ -135,7 +122,7 @@ fn forbidden(
 }
 
 /// An error of the proxy itself: it has neither reason nor details.
-pub(super) fn broken(message: &str) -> Refusal {
+pub(super) fn broken(message: &str) -> Answer {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "code": 500,
     });
@@ -143,7 +130,7 @@ pub(super) fn broken(message: &str) -> Refusal {
 }
 
 /// The hub's own refusal, as it is.
-fn refused(error: &kube::Error) -> Refusal {
+fn refused(error: &kube::Error) -> Answer {
     let kube::Error::Api(status) = error else {
         return broken(&error.to_string());
     };

@@ -4,10 +4,11 @@ use super::hub::{AUTHENTICATED, UNAUTHENTICATED, broken};
 use crate::front::{
     identity::Identity,
     pass::leave_connection,
-    refusal::{Refusal, unauthorized},
+    refusal::unauthorized,
+    serve::{Answer, boxed},
     upstream::Upstream,
 };
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use kube::client::Body;
@@ -27,7 +28,7 @@ pub(super) async fn ask(
     user: &Identity,
     path: &str,
     request: Request<Incoming>,
-) -> Result<Response<Body>, Refusal> {
+) -> Result<Answer, Answer> {
     let (mut head, body) = request.into_parts();
     let path = match head.uri.query() {
         Some(query) => format!("{path}?{query}"),
@@ -44,7 +45,9 @@ pub(super) async fn ask(
     *request.uri_mut() = head.uri;
     *request.headers_mut() = head.headers;
     let answer = member.client.send(request).await;
-    answer.map_err(|error| broken(&not_reached(&member.authority, &error)))
+    answer
+        .map(boxed)
+        .map_err(|error| broken(&not_reached(&member.authority, &error)))
 }
 
 /// Adds the user to the headers, as Karmada does: with the groups that a member does not add by itself. False if a name cannot be

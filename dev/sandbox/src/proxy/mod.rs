@@ -11,14 +11,14 @@ mod hub;
 mod member;
 mod path;
 
-pub(super) use command::HubProxyArgs;
+pub(super) use command::play;
 
 use super::{
-    CellSpec, SandboxError,
+    Options,
+    child::StandInArgs,
     layout::Layout,
     ports::free_port,
-    process::{Launcher, Service, flag},
-    users::{Own, kubeconfig_args, own_path},
+    process::{Launcher, Service},
 };
 
 /// The front of a plane.
@@ -35,21 +35,14 @@ impl Front {
         layout: &Layout,
         launcher: &Launcher,
         server: String,
-        cells: &[CellSpec],
-    ) -> Result<Self, SandboxError> {
+        options: &Options,
+    ) -> anyhow::Result<Self> {
         let port = free_port()?;
-        let members = cells.iter().map(|cell| &cell.name);
-        let mut args = vec![
-            "hub-proxy".to_owned(),
-            format!("--port={port}"),
-            flag("--pki", &layout.pki()),
-            flag("--hub-kubeconfig", &own_path(layout, Own::HubControllers, "hub")),
-        ];
-        args.extend(kubeconfig_args(layout, Own::HubControllers, "--member", members));
+        let line = StandInArgs::line("hub-proxy", layout, options, port);
         Ok(Self {
             server,
             port,
-            process: Service::new(launcher.own("hub proxy stand-in", args)),
+            process: Service::new(launcher.own("hub proxy stand-in", line)),
         })
     }
 

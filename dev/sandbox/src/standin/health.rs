@@ -1,11 +1,10 @@
 //! Probes each member and reports its reachability and its kinds in the status of its Cluster object.
 
 use super::{
-    refs::{Kind, ObjectRef, Plane},
-    wire,
-    world::{StepError, World, delete_in_background, now},
+    refs::{CLUSTER, NAMESPACE, ObjectRef},
+    world::{Call, Plane, StepError, World, now},
 };
-use fedgate_karmada::{condition::Condition, names};
+use fedgate_karmada::{Object, condition::Condition, list, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 use serde_json::{Value, json};
@@ -18,24 +17,25 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 const PATIENCE: u32 = 3;
 
 /// Probes one member forever.
-pub(super) async fn watch_member(world: Arc<World>, member: Arc<str>, client: Client) {
+pub(super) async fn watch_member(world: Arc<World>, plane: Arc<Plane>) {
+    let (member, client) = (&plane.name, &plane.client);
     let mut bad = 0;
     let mut built_in = Vec::new();
     let mut space = None;
     loop {
-        bad = if answers(&client).await { 0 } else { bad + 1 };
+        bad = if answers(client).await { 0 } else { bad + 1 };
         let kinds = if bad == 0 {
-            kinds(&client, &mut built_in).await
+            kinds(client, &mut built_in).await
         } else {
             None
         };
-        if let Err(error) = keep_space(&world, &member, &mut space).await {
-            tracing::debug!(%member, %error, "the namespace of a member's Works could not be made");
+        if let Err(error) = keep_space(&world, member, &mut space).await {
+            tracing::debug!(member, %error, "the namespace of a member's Works could not be made");
         }
         if (bad == 0 || bad >= PATIENCE)
-            && let Err(error) = say(&world, &member, bad == 0, kinds).await
+            && let Err(error) = say(&world, member, bad == 0, kinds).await
         {
-            tracing::debug!(%member, %error, "the readiness of a member could not be written");
+            tracing::debug!(member, %error, "the readiness of a member could not be written");
         }
         tokio::time::sleep(INTERVAL).await;
     }
@@ -95,69 +95,45 @@ fn enablement(version: &str, served: &APIResourceList) -> Value {
 /// Makes the namespace of the Works of a member that has joined, and deletes that of one that has left: the one that it had
 /// when its Cluster was seen last, whose UID is in `seen`. A join makes the namespace before the Cluster.
 async fn keep_space(world: &World, member: &str, seen: &mut Option<String>) -> Result<(), StepError> {
-    let (cluster, namespace) = (wire::cluster(), wire::namespace());
-    let name = names::work_namespace(member);
-    let get = |kind: &Kind, name: &str| world.mirrors.get(&Plane::Hub, kind)?.get("", name);
-    if ![&cluster, &namespace]
-        .iter()
-        .all(|kind| world.mirrors.synced(&Plane::Hub, kind))
-    {
+    let at = ObjectRef::new(NAMESPACE, "", &names::work_namespace(member));
+    if world.hub.synced(&[CLUSTER, NAMESPACE]).is_err() {
         return Ok(());
     }
-    match (get(&cluster, member), get(&namespace, &name)) {
+    match (world.cluster(member), world.hub.get(&at)) {
         (Some(_), None) => {
-            let space = wire::read(json!({
-                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
-            }))?;
-            world.create(&namespace, &space).await.map(drop)
+            let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": at.name}});
+            world.hub.send(&at, Call::Create(&space)).await.map(drop)
         }
         (Some(_), Some(space)) => {
-            seen.clone_from(&space.metadata.uid);
+            *seen = Some(space.uid().to_owned());
             Ok(())
         }
-        (None, Some(space)) if *seen == space.metadata.uid && space.metadata.deletion_timestamp.is_none() => {
-            let api = world.api(&Plane::Hub, &namespace, "")?;
-            delete_in_background(&api, &ObjectRef::to(&namespace, &space), &space).await
-        }
+        (None, Some(space)) if seen.as_deref() == Some(space.uid()) => world.hub.delete(&space).await,
         _ => Ok(()),
     }
 }
 
-async fn say(world: &World, member: &str, ready: bool, kinds: Option<Value>) -> Result<(), StepError> {
-    let clusters = world.mirrors.get(&Plane::Hub, &wire::cluster());
-    let Some(cluster) = clusters.and_then(|clusters| clusters.get("", member)) else {
+async fn say(world: &World, member: &str, is_ready: bool, kinds: Option<Value>) -> Result<(), StepError> {
+    let Some(cluster) = world.cluster(member) else {
         return Ok(());
     };
-    let condition = if ready {
-        Condition::new(
-            "Ready",
-            true,
-            "ClusterReady",
-            "cluster is healthy and ready to accept workloads",
-        )
+    let (reason, message) = if is_ready {
+        ("ClusterReady", "cluster is healthy and ready to accept workloads")
     } else {
-        Condition::new("Ready", false, "ClusterNotReachable", "cluster is not reachable")
+        ("ClusterNotReachable", "cluster is not reachable")
     };
-    let old = &cluster.data["status"]["conditions"];
-    let said = old
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default()
-        .iter()
-        .any(|have| have["type"] == "Ready" && have["status"] == condition.status.as_str());
-    let complete = Condition::new("CompleteAPIEnablements", true, "Complete", "all APIs are known");
-    let enabled = &cluster.data["status"]["apiEnablements"];
-    let known = kinds.as_ref().is_none_or(|kinds| kinds == enabled);
-    if said && known {
+    let condition = Condition::new("Ready", is_ready, reason, message);
+    let old = &cluster["status"]["conditions"];
+    let is_said = |have: &Value| have["type"] == "Ready" && have["status"] == condition.status.as_str();
+    let enabled = &cluster["status"]["apiEnablements"];
+    if list(old).iter().any(is_said) && kinds.as_ref().is_none_or(|kinds| kinds == enabled) {
         return Ok(());
     }
     let mut status = json!({"conditions": condition.set_in(old, &now())});
     if let Some(kinds) = kinds {
+        let complete = Condition::new("CompleteAPIEnablements", true, "Complete", "all APIs are known");
         status["conditions"] = complete.set_in(&status["conditions"], &now());
         status["apiEnablements"] = kinds;
     }
-    world
-        .merge_status(&wire::cluster(), &cluster, status)
-        .await
-        .map(drop)
+    world.hub.merge_status(&cluster, status).await.map(drop)
 }

@@ -1,6 +1,6 @@
 //! The work queue: it holds each key once, gives a key to no more than one worker, and delays failed keys.
 
-use super::refs::Key;
+use super::refs::ObjectRef;
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,34 +21,30 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct Inner {
-    ready: VecDeque<Key>,
-    known: HashMap<Key, State>,
+    ready: VecDeque<ObjectRef>,
+    known: HashMap<ObjectRef, State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    queued: bool,
-    running: bool,
+    is_queued: bool,
+    is_running: bool,
     failures: u32,
 }
 
 impl Queue {
     /// Enqueues a key. A key that is being reconciled is reconciled again afterwards.
-    pub(super) fn add(&self, key: Key) {
+    pub(super) fn add(&self, key: ObjectRef) {
         let mut inner = self.inner.lock();
         let state = inner.known.entry(key.clone()).or_default();
-        if !state.queued {
-            state.queued = true;
-            if !state.running {
-                inner.ready.push_back(key);
-                drop(inner);
-                self.filled.notify_one();
-            }
+        if !std::mem::replace(&mut state.is_queued, true) && !state.is_running {
+            inner.ready.push_back(key);
+            self.filled.notify_one();
         }
     }
 
     /// Waits for the next key. The caller must return it with [`Queue::done`].
-    pub(super) async fn next(&self) -> Key {
+    pub(super) async fn next(&self) -> ObjectRef {
         loop {
             let filled = self.filled.notified();
             if let Some(key) = self.take() {
@@ -58,11 +54,11 @@ impl Queue {
         }
     }
 
-    fn take(&self) -> Option<Key> {
+    fn take(&self) -> Option<ObjectRef> {
         let mut inner = self.inner.lock();
         let key = inner.ready.pop_front()?;
         let state = inner.known.entry(key.clone()).or_default();
-        (state.queued, state.running) = (false, true);
+        (state.is_queued, state.is_running) = (false, true);
         if !inner.ready.is_empty() {
             self.filled.notify_one();
         }
@@ -71,22 +67,25 @@ impl Queue {
 
     /// Ends the reconcile of a key; a failed key is requeued with a delay. Returns the number of its consecutive
     /// failures.
-    pub(super) fn done(self: &Arc<Self>, key: Key, failed: bool) -> u32 {
+    pub(super) fn done(self: &Arc<Self>, key: ObjectRef, has_failed: bool) -> u32 {
         let mut inner = self.inner.lock();
-        let Some(state) = inner.known.get_mut(&key) else {
-            return 0;
-        };
-        state.running = false;
-        state.failures = if failed { state.failures + 1 } else { 0 };
-        let (failures, queued) = (state.failures, state.queued);
-        if queued {
-            inner.ready.push_back(key.clone());
-            self.filled.notify_one();
-        } else if !failed {
-            inner.known.remove(&key);
+        let state = inner.known.remove(&key).unwrap_or_default();
+        let failures = if has_failed { state.failures + 1 } else { 0 };
+        if has_failed || state.is_queued {
+            let (is_queued, is_running) = (false, false);
+            inner.known.insert(
+                key.clone(),
+                State {
+                    is_queued,
+                    is_running,
+                    failures,
+                },
+            );
         }
         drop(inner);
-        if failed && !queued {
+        if state.is_queued {
+            self.add(key);
+        } else if has_failed {
             let queue = Arc::clone(self);
             tokio::spawn(async move {
                 tokio::time::sleep(delay(failures)).await;
@@ -106,13 +105,10 @@ fn delay(failures: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::standin::refs::NamespacedName;
+    use crate::standin::refs::BINDING;
 
-    fn key(name: &str) -> Key {
-        Key::Binding(NamespacedName {
-            namespace: "n".into(),
-            name: name.into(),
-        })
+    fn key(name: &str) -> ObjectRef {
+        ObjectRef::new(BINDING, "n", name)
     }
 
     #[tokio::test(start_paused = true)]

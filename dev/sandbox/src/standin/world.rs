@@ -1,26 +1,34 @@
-//! Shared state of all reconciles: clients, mirrors and the calls to API servers.
+//! Shared state of all reconciles: planes with their caches, and the calls to API servers.
 
 use super::{
-    mirror::Mirrors,
     queue::Queue,
-    refs::{Key, Kind, NamespacedName, ObjectRef, Plane},
-    wire,
+    refs::{CLUSTER, Kind, ObjectRef},
 };
-use fedgate_kinds::lua::{Host, LuaError};
+use crate::cache::{Cache, Change};
+use fedgate_api::names::short_hash;
+use fedgate_karmada::Object;
+use fedgate_kinds::lua::Host;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
-    Api, Client,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
-    discovery::Scope,
+    Client, Resource,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
+        PropagationPolicy,
+    },
+    core::Request,
 };
-use kube_runtime::events::{Event, EventType, Recorder, Reporter};
-use parking_lot::Mutex;
+use kube_runtime::{
+    events::{Event, EventType, Recorder, Reporter},
+    watcher,
+};
+use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     sync::Arc,
     time::Duration,
 };
+use tokio::sync::mpsc::UnboundedSender;
 
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 
@@ -30,13 +38,7 @@ pub(super) enum StepError {
     /// An API server rejected the call, or the connection failed.
     #[error(transparent)]
     Api(#[from] kube::Error),
-    /// An API server did not answer in time.
-    #[error("no answer within {} s: {what}", CALL_LIMIT.as_secs(), what = .0)]
-    Timeout(String),
-    /// A script failed.
-    #[error("{0}: {1}")]
-    Script(String, LuaError),
-    /// The object that exists at the member is not the stand-in's to change.
+    /// A script failed, or the object that exists is not the stand-in's to change.
     #[error("{0}")]
     Refused(String),
     /// A precondition is not met yet.
@@ -59,206 +61,283 @@ impl StepError {
     }
 }
 
+/// A write to one object.
+pub(super) enum Call<'a> {
+    Create(&'a Value),
+    /// The object's resourceVersion must be current.
+    Replace(&'a Value),
+    ReplaceStatus(&'a Value),
+    /// A JSON merge patch.
+    Merge(&'a Value),
+    MergeStatus(&'a Value),
+    Delete(&'a DeleteParams),
+}
+
+/// A watched kind.
+#[derive(Default)]
+struct Watched {
+    /// Plural, once the plane serves the kind.
+    served: Option<ApiResource>,
+    cache: Cache,
+}
+
+/// An API server.
+pub(super) struct Plane {
+    /// Name of the member; empty for the hub.
+    pub(super) name: String,
+    pub(super) client: Client,
+    kinds: RwLock<HashMap<Kind, Watched>>,
+}
+
+impl Plane {
+    pub(super) fn new(name: &str, client: Client) -> Arc<Self> {
+        let (name, kinds) = (name.to_owned(), RwLock::default());
+        Arc::new(Self { name, client, kinds })
+    }
+
+    /// The plane serves a kind.
+    pub(super) fn set_served(&self, kind: &str, resource: ApiResource) {
+        if let Some(watched) = self.kinds.write().get_mut(kind) {
+            watched.served = Some(resource);
+        }
+    }
+
+    /// Applies an event of a watch.
+    pub(super) fn take(&self, kind: &str, event: watcher::Event<Value>) -> Vec<Change> {
+        let mut kinds = self.kinds.write();
+        kinds
+            .get_mut(kind)
+            .map(|watched| watched.cache.take(event))
+            .unwrap_or_default()
+    }
+
+    /// Returns an object, if its kind is watched and it exists.
+    pub(super) fn get(&self, at: &ObjectRef) -> Option<Arc<Value>> {
+        self.kinds
+            .read()
+            .get(&at.kind)?
+            .cache
+            .get(&at.namespace, &at.name)
+            .cloned()
+    }
+
+    /// All objects of a kind, or those of one namespace.
+    pub(super) fn list(&self, kind: &str, namespace: Option<&str>) -> Vec<Arc<Value>> {
+        let kinds = self.kinds.read();
+        let objects = kinds
+            .get(kind)
+            .into_iter()
+            .flat_map(|watched| watched.cache.list(namespace));
+        objects.cloned().collect()
+    }
+
+    /// Fails unless the first lists of these kinds are complete.
+    pub(super) fn synced(&self, kinds: &[&str]) -> Result<(), StepError> {
+        let watched = self.kinds.read();
+        let is_synced = |kind: &str| watched.get(kind).is_some_and(|watched| watched.cache.synced());
+        match kinds.iter().find(|kind| !is_synced(kind)) {
+            Some(kind) => Err(StepError::Wait(format!(
+                "the first list of {kind} at {:?}",
+                self.name
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends a write and returns the answer.
+    pub(super) async fn send(&self, at: &ObjectRef, call: Call<'_>) -> Result<Value, StepError> {
+        let served = self
+            .kinds
+            .read()
+            .get(&at.kind)
+            .and_then(|watched| watched.served.clone());
+        let Some(resource) = served else {
+            return Err(StepError::Wait(format!(
+                "plane {:?} does not serve {}",
+                self.name, at.kind
+            )));
+        };
+        let namespace = Some(&*at.namespace).filter(|namespace| !namespace.is_empty());
+        let path = Request::new(DynamicObject::url_path(&resource, namespace));
+        let (name, post, patch) = (&at.name, PostParams::default(), PatchParams::default());
+        let body = |object: &Value| object.to_string().into_bytes();
+        let request = match call {
+            Call::Create(object) => path.create(&post, body(object)),
+            Call::Replace(object) => path.replace(name, &post, body(object)),
+            Call::ReplaceStatus(object) => path.replace_subresource("status", name, &post, body(object)),
+            Call::Merge(changes) => path.patch(name, &patch, &Patch::Merge(changes)),
+            Call::MergeStatus(changes) => {
+                path.patch_subresource("status", name, &patch, &Patch::Merge(changes))
+            }
+            Call::Delete(params) => path.delete(name, params),
+        };
+        let answer = self.client.request(request.map_err(kube::Error::BuildRequest)?);
+        let late = |_| StepError::Wait(format!("no answer about {at} in {} s", CALL_LIMIT.as_secs()));
+        Ok(tokio::time::timeout(CALL_LIMIT, answer).await.map_err(late)??)
+    }
+
+    /// Merges `patch` into an object, if its resourceVersion is still current.
+    pub(super) async fn merge(&self, object: &Value, mut patch: Value) -> Result<Value, StepError> {
+        patch["metadata"]["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
+        self.send(&ObjectRef::of(object), Call::Merge(&patch)).await
+    }
+
+    /// Merges `status` into the status of an object, if its resourceVersion is still current.
+    pub(super) async fn merge_status(&self, object: &Value, status: Value) -> Result<Value, StepError> {
+        let version = &object["metadata"]["resourceVersion"];
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+        self.send(&ObjectRef::of(object), Call::MergeStatus(&patch)).await
+    }
+
+    /// Removes finalizers from an object.
+    pub(super) async fn remove_finalizers(&self, object: &Value, own: &[&str]) -> Result<(), StepError> {
+        let mut left = object.finalizers().to_vec();
+        left.retain(|have| !own.iter().any(|own| have == own));
+        if left.len() == object.finalizers().len() {
+            return Ok(());
+        }
+        let patch = json!({"metadata": {"finalizers": left}});
+        self.merge(object, patch).await.map(drop)
+    }
+
+    /// Deletes an object in the background. An object that is gone or was replaced by another UID is no error.
+    pub(super) async fn delete(&self, object: &Value) -> Result<(), StepError> {
+        if object.is_deleting() {
+            return Ok(());
+        }
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            preconditions: Some(Preconditions {
+                uid: Some(object.uid().to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        match self.send(&ObjectRef::of(object), Call::Delete(&params)).await {
+            Err(StepError::Api(kube::Error::Api(status)))
+                if status.is_not_found() || status.is_conflict() =>
+            {
+                Ok(())
+            }
+            answer => answer.map(drop),
+        }
+    }
+}
+
 /// Shared state of all reconciles.
 pub(super) struct World {
-    /// The hub.
-    pub(super) hub: Client,
+    pub(super) hub: Arc<Plane>,
     /// The members by name.
-    pub(super) members: BTreeMap<Arc<str>, Client>,
-    /// The objects that the watches cache.
-    pub(super) mirrors: Mirrors,
-    /// Writes that changed nothing more, by Work: the wanted and the observed content.
-    pub(super) settled: Mutex<HashMap<NamespacedName, (Value, Value)>>,
-    /// The keys to reconcile.
+    pub(super) members: BTreeMap<String, Arc<Plane>>,
+    /// The objects to reconcile.
     pub(super) queue: Arc<Queue>,
     /// Runs the interpreters' scripts.
     pub(super) lua: Host,
-    /// UID and generation of each binding whose dependencies are recorded and whose Works exist.
-    pub(super) made: Mutex<HashMap<NamespacedName, (String, i64)>>,
-    /// UID and generation of each policy whose unmatched claims are removed.
-    pub(super) swept: Mutex<HashMap<NamespacedName, (String, i64)>>,
+    /// Writes that changed nothing more, by Work: the wanted and the observed content.
+    pub(super) settled: Mutex<HashMap<ObjectRef, (Value, Value)>>,
+    /// UID and generation of each binding whose Works exist, and of each policy whose unmatched claims are removed.
+    done: Mutex<HashMap<ObjectRef, [Value; 2]>>,
     recorder: Recorder,
-    started: tokio::sync::mpsc::UnboundedSender<(Plane, Kind)>,
+    started: UnboundedSender<(Arc<Plane>, Kind)>,
+}
+
+fn state(object: &Value) -> [Value; 2] {
+    ["uid", "generation"].map(|key| object["metadata"][key].clone())
 }
 
 impl World {
     /// Creates the shared state. Kinds that must be watched are sent to `started`.
     pub(super) fn new(
         hub: Client,
-        members: BTreeMap<Arc<str>, Client>,
-        started: tokio::sync::mpsc::UnboundedSender<(Plane, Kind)>,
+        members: BTreeMap<String, Client>,
+        started: UnboundedSender<(Arc<Plane>, Kind)>,
     ) -> Self {
         let reporter = Reporter {
             controller: "karmada-stand-in".to_owned(),
             instance: None,
         };
+        let members = members.into_iter();
         Self {
             recorder: Recorder::new(hub.clone(), reporter),
-            hub,
-            members,
-            mirrors: Mirrors::default(),
-            settled: Mutex::default(),
+            hub: Plane::new("", hub),
+            members: members
+                .map(|(name, client)| (name.clone(), Plane::new(&name, client)))
+                .collect(),
             queue: Arc::default(),
             lua: Host::new(),
-            made: Mutex::default(),
-            swept: Mutex::default(),
+            settled: Mutex::default(),
+            done: Mutex::default(),
             started,
         }
     }
 
-    /// Watches a kind from now on.
-    pub(super) fn watch(&self, plane: &Plane, kind: &Kind) {
-        if self.mirrors.ensure(plane, kind).1 {
+    /// Watches a kind of a plane.
+    pub(super) fn watch(&self, plane: &Arc<Plane>, kind: &str) {
+        let names_none = kind.ends_with('/');
+        if names_none || plane.kinds.read().contains_key(kind) {
+            return;
+        }
+        if let Entry::Vacant(entry) = plane.kinds.write().entry(kind.to_owned()) {
+            entry.insert(Watched::default());
             // The receiver is closed only when the stand-in ends.
-            let _ = self.started.send((plane.clone(), kind.clone()));
+            let _ = self.started.send((Arc::clone(plane), kind.to_owned()));
         }
     }
 
     /// Watches a kind on the hub and at all members, because its objects are delivered.
-    pub(super) fn watch_everywhere(&self, kind: &Kind) {
-        self.watch(&Plane::Hub, kind);
-        for member in self.members.keys() {
-            self.watch(&Plane::Member(member.clone()), kind);
+    pub(super) fn watch_everywhere(&self, kind: &str) {
+        for plane in [&self.hub].into_iter().chain(self.members.values()) {
+            self.watch(plane, kind);
         }
     }
 
-    /// Enqueues a key.
-    pub(super) fn wake(&self, key: Key) {
-        self.queue.add(key);
+    /// Enqueues an object of the hub.
+    pub(super) fn wake(&self, object: &Value) {
+        self.queue.add(ObjectRef::of(object));
     }
 
-    /// An object of the hub, from the watch cache.
-    pub(super) fn hub_object(&self, at: &ObjectRef) -> Option<Arc<DynamicObject>> {
-        self.mirrors.object(&Plane::Hub, at)
+    /// The Cluster of a member.
+    pub(super) fn cluster(&self, member: &str) -> Option<Arc<Value>> {
+        self.hub.get(&ObjectRef::new(CLUSTER, "", member))
     }
 
-    /// A binding, from the watch cache.
-    pub(super) fn binding(&self, at: &NamespacedName) -> Option<Arc<DynamicObject>> {
-        self.mirrors
-            .get(&Plane::Hub, &at.binding_kind())?
-            .get(&at.namespace, &at.name)
+    /// True if this version of an object was recorded with [`World::set_done`].
+    pub(super) fn is_done(&self, object: &Value) -> bool {
+        self.done.lock().get(&ObjectRef::of(object)) == Some(&state(object))
     }
 
-    /// A policy, from the watch cache.
-    pub(super) fn policy(&self, at: &NamespacedName) -> Option<Arc<DynamicObject>> {
-        self.mirrors
-            .get(&Plane::Hub, &at.policy_kind())?
-            .get(&at.namespace, &at.name)
+    /// Records that this version of an object needs no further work.
+    pub(super) fn set_done(&self, object: &Value) {
+        self.done.lock().insert(ObjectRef::of(object), state(object));
     }
 
-    /// The Cluster objects.
-    pub(super) fn clusters(&self) -> Vec<Arc<DynamicObject>> {
-        self.mirrors.list(&Plane::Hub, &wire::cluster(), None)
+    /// Forgets the versions of an object.
+    pub(super) fn forget(&self, at: &ObjectRef) {
+        self.done.lock().remove(at);
     }
 
-    /// The client of a plane.
-    pub(super) fn client(&self, plane: &Plane) -> Result<&Client, StepError> {
-        match plane {
-            Plane::Hub => Ok(&self.hub),
-            Plane::Member(name) => self
-                .members
-                .get(name)
-                .ok_or_else(|| StepError::Wait(format!("no client for member {name}"))),
-        }
-    }
-
-    /// The API of a kind in a namespace.
-    pub(super) fn api(
+    /// Creates an object of the hub, or replaces the existing one by what `join` makes of it.
+    pub(super) async fn keep(
         &self,
-        plane: &Plane,
-        kind: &Kind,
-        namespace: &str,
-    ) -> Result<Api<DynamicObject>, StepError> {
-        let mirror = self.mirrors.get(plane, kind);
-        let Some((resource, scope)) = mirror.as_ref().and_then(|mirror| mirror.served.get()) else {
-            return Err(StepError::Wait(format!(
-                "{plane:?} does not serve {} of {}",
-                kind.kind, kind.api_version
-            )));
+        desired: &Value,
+        join: impl FnOnce(&Value) -> Result<Option<Value>, StepError>,
+    ) -> Result<(), StepError> {
+        let at = ObjectRef::of(desired);
+        let Some(existing) = self.hub.get(&at) else {
+            return self.hub.send(&at, Call::Create(desired)).await.map(drop);
         };
-        let client = self.client(plane)?.clone();
-        Ok(match scope {
-            Scope::Namespaced => Api::namespaced_with(client, namespace, resource),
-            Scope::Cluster => Api::all_with(client, resource),
-        })
-    }
-
-    /// Replaces an object of the hub as a whole; its resourceVersion must be current.
-    pub(super) async fn replace(
-        &self,
-        kind: &Kind,
-        object: &DynamicObject,
-    ) -> Result<DynamicObject, StepError> {
-        let at = ObjectRef::to(kind, object);
-        let api = self.api(&Plane::Hub, kind, &at.namespace)?;
-        limited(
-            &at,
-            "replace",
-            api.replace(&at.name, &PostParams::default(), object),
-        )
-        .await
-    }
-
-    /// Creates an object on the hub.
-    pub(super) async fn create(
-        &self,
-        kind: &Kind,
-        object: &DynamicObject,
-    ) -> Result<DynamicObject, StepError> {
-        let at = ObjectRef::to(kind, object);
-        let api = self.api(&Plane::Hub, kind, &at.namespace)?;
-        limited(&at, "create", api.create(&PostParams::default(), object)).await
-    }
-
-    /// Merges `patch` into an object of the hub, if its resourceVersion is still current.
-    pub(super) async fn merge(
-        &self,
-        kind: &Kind,
-        object: &DynamicObject,
-        mut patch: Value,
-    ) -> Result<DynamicObject, StepError> {
-        let at = ObjectRef::to(kind, object);
-        patch["metadata"]["resourceVersion"] = json!(object.metadata.resource_version);
-        let api = self.api(&Plane::Hub, kind, &at.namespace)?;
-        limited(
-            &at,
-            "patch",
-            api.patch(&at.name, &PatchParams::default(), &Patch::Merge(&patch)),
-        )
-        .await
-    }
-
-    /// Merges `status` into the status of an object of the hub, if its resourceVersion is still current.
-    pub(super) async fn merge_status(
-        &self,
-        kind: &Kind,
-        object: &DynamicObject,
-        status: Value,
-    ) -> Result<DynamicObject, StepError> {
-        let at = ObjectRef::to(kind, object);
-        let version = &object.metadata.resource_version;
-        let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
-        let api = self.api(&Plane::Hub, kind, &at.namespace)?;
-        limited(
-            &at,
-            "patch the status of",
-            api.patch_status(&at.name, &PatchParams::default(), &Patch::Merge(&patch)),
-        )
-        .await
+        match join(&existing)? {
+            Some(next) => self.hub.send(&at, Call::Replace(&next)).await.map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Records a warning Event for an object of the hub. A failure to record it is only logged.
-    pub(super) async fn warn(&self, object: &DynamicObject, reason: &str, note: &str) {
-        let types = object.types.clone().unwrap_or_default();
-        let meta = &object.metadata;
-        let reference = ObjectReference {
-            api_version: Some(types.api_version),
-            kind: Some(types.kind),
-            name: meta.name.clone(),
-            namespace: meta.namespace.clone(),
-            uid: meta.uid.clone(),
-            ..ObjectReference::default()
-        };
+    pub(super) async fn warn(&self, object: &Value, reason: &str, note: &str) {
+        let meta = &object["metadata"];
+        let reference = json!({"apiVersion": object["apiVersion"], "kind": object["kind"],
+            "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]});
+        let reference: ObjectReference = serde_json::from_value(reference).unwrap_or_default();
         let event = Event {
             type_: EventType::Warning,
             reason: reason.to_owned(),
@@ -272,47 +351,27 @@ impl World {
     }
 }
 
-/// Deletes a member's object in the background. An object that is gone or was replaced by another UID is no error.
-pub(super) async fn delete_in_background(
-    api: &Api<DynamicObject>,
-    at: &ObjectRef,
-    object: &DynamicObject,
-) -> Result<(), StepError> {
-    let params = DeleteParams {
-        propagation_policy: Some(PropagationPolicy::Background),
-        preconditions: Some(Preconditions {
-            uid: object.metadata.uid.clone(),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
-    match limited(at, "delete", api.delete(&at.name, &params)).await {
-        Ok(_) => Ok(()),
-        Err(StepError::Api(kube::Error::Api(status))) if status.is_not_found() || status.is_conflict() => {
-            Ok(())
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Bounds a call to `CALL_LIMIT`.
-pub(super) async fn limited<T>(
-    at: &ObjectRef,
-    verb: &str,
-    call: impl Future<Output = kube::Result<T>>,
-) -> Result<T, StepError> {
-    match tokio::time::timeout(CALL_LIMIT, call).await {
-        Ok(answer) => Ok(answer?),
-        Err(_) => Err(StepError::Timeout(format!("{verb} {at}"))),
-    }
-}
-
 /// The current time, in the format of conditions.
 pub(super) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// An object's resourceVersion as a number; 0 if it has none.
-pub(super) fn version(text: Option<&str>) -> u64 {
-    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+/// A permanent ID in the form of a UUID. Karmada's is random; here it is a hash of `seed`, so that a retried write has
+/// the same content.
+pub(super) fn permanent_id(seed: &str) -> String {
+    let mut id = short_hash(seed, 32);
+    for at in [20, 16, 12, 8] {
+        id.insert(at, '-');
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_permanent_id_follows_from_its_seed() {
+        let id = super::permanent_id("x");
+        assert_eq!((id.len(), id.matches('-').count()), (36, 4));
+        assert_eq!(id, super::permanent_id("x"));
+    }
 }

@@ -5,8 +5,8 @@ pub(super) mod quota;
 
 use super::store::Kind;
 use crate::conditions::{self, Said};
+use fedgate_karmada::{Object, list};
 use jiff::Timestamp;
-use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
 /// A write to the API server.
@@ -27,62 +27,48 @@ pub(super) enum Act {
         namespace: String,
         /// Its name.
         name: String,
-        /// The resourceVersion that the decision is based on.
-        version: Option<String>,
-        /// The status fields to merge.
-        status: Value,
+        /// The status fields, and the resourceVersion that the decision is based on.
+        patch: Value,
     },
 }
 
 /// The write that sets these conditions and `fields` in an object's status; `None` if the status is up to date.
 fn say(
     kind: Kind,
-    object: &DynamicObject,
+    object: &Value,
     said: &[Said<'_>],
     fields: Map<String, Value>,
     now: Timestamp,
 ) -> Option<Act> {
-    let old = &object.data["status"];
+    let old = &object["status"];
     let before = conditions::of(object);
     let after = said.iter().fold(before.clone(), |list, said| {
-        conditions::with(list, *said, object.metadata.generation, now)
+        conditions::with(list, *said, object["metadata"]["generation"].as_i64(), now)
     });
     if before == after && fields.iter().all(|(name, value)| old[name] == *value) {
         return None;
     }
     let mut status = fields;
     status.insert("conditions".to_owned(), json!(after));
-    let (namespace, name) = address(object);
     Some(Act::Status {
         kind,
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        version: object.metadata.resource_version.clone(),
-        status: Value::Object(status),
+        namespace: object.namespace().to_owned(),
+        name: object.name().to_owned(),
+        patch: json!({
+            "metadata": {"resourceVersion": object["metadata"]["resourceVersion"]},
+            "status": status,
+        }),
     })
 }
 
 /// Status and reason of a condition, if it exists.
-fn condition<'a>(object: &'a DynamicObject, type_: &str) -> Option<(&'a str, &'a str)> {
-    let list = object.data["status"]["conditions"].as_array()?;
-    let found = list.iter().find(|condition| condition["type"] == type_)?;
+fn condition<'a>(object: &'a Value, type_: &str) -> Option<(&'a str, &'a str)> {
+    let mut conditions = list(&object["status"]["conditions"]).iter();
+    let found = conditions.find(|condition| condition["type"] == type_)?;
     Some((found["status"].as_str()?, found["reason"].as_str()?))
 }
 
 /// True if an object is Ready and is not being deleted.
-fn is_ready(object: &DynamicObject) -> bool {
-    !is_going(object) && condition(object, "Ready").is_some_and(|(status, _)| status == "True")
-}
-
-fn is_going(object: &DynamicObject) -> bool {
-    object.metadata.deletion_timestamp.is_some()
-}
-
-/// Namespace and name.
-fn address(object: &DynamicObject) -> (&str, &str) {
-    let meta = &object.metadata;
-    (
-        meta.namespace.as_deref().unwrap_or_default(),
-        meta.name.as_deref().unwrap_or_default(),
-    )
+fn is_ready(object: &Value) -> bool {
+    !object.is_deleting() && condition(object, "Ready").is_some_and(|(status, _)| status == "True")
 }

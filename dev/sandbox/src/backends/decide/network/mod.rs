@@ -2,10 +2,10 @@
 
 use super::{
     super::store::{Kind, Objects},
-    Act, address, is_going, is_ready, say,
+    Act, is_ready, say,
 };
+use fedgate_karmada::Object;
 use jiff::Timestamp;
-use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeSet,
@@ -44,8 +44,8 @@ enum Told {
 fn told(objects: &Objects) -> Told {
     let word = objects
         .all(Kind::ServingLocation)
-        .find_map(|location| location.metadata.annotations.as_ref()?.get(TOLD));
-    match word.map(String::as_str) {
+        .find_map(|location| location.annotation(TOLD));
+    match word {
         Some("fail") => Told::Fail,
         Some("stall") => Told::Stall,
         _ => Told::Work,
@@ -63,7 +63,10 @@ pub(in super::super) fn decide(objects: &Objects, now: Timestamp) -> Vec<Act> {
     for object in objects.all(Kind::NetworkBinding) {
         acts.extend(binding(objects, object, told, &mut made, now));
     }
-    for context in objects.all(Kind::NetworkContext).filter(|c| !is_going(c)) {
+    for context in objects
+        .all(Kind::NetworkContext)
+        .filter(|context| !context.is_deleting())
+    {
         let ready = ("Ready", true, "NetworkContextReady", "the network is programmed");
         acts.extend(say(Kind::NetworkContext, context, &[ready], Map::new(), now));
     }
@@ -71,7 +74,7 @@ pub(in super::super) fn decide(objects: &Objects, now: Timestamp) -> Vec<Act> {
     for object in objects.all(Kind::SubnetClaim) {
         acts.extend(claim(objects, object, &mut taken, now));
     }
-    for subnet in objects.all(Kind::Subnet).filter(|s| !is_going(s)) {
+    for subnet in objects.all(Kind::Subnet).filter(|subnet| !subnet.is_deleting()) {
         let fields = fields(subnet, &["startAddress", "prefixLength"]);
         acts.extend(say(Kind::Subnet, subnet, &SUBNET_GOOD, fields, now));
     }
@@ -81,16 +84,16 @@ pub(in super::super) fn decide(objects: &Objects, now: Timestamp) -> Vec<Act> {
 /// Creates the context of a binding. A binding that is ready stays ready, whatever the annotation is set to later.
 fn binding(
     objects: &Objects,
-    binding: &DynamicObject,
+    binding: &Value,
     told: Told,
     made: &mut BTreeSet<(String, String)>,
     now: Timestamp,
 ) -> Option<Act> {
-    if is_going(binding) {
+    if binding.is_deleting() {
         return None;
     }
-    let (namespace, _) = address(binding);
-    let spec = &binding.data["spec"];
+    let namespace = binding.namespace();
+    let spec = &binding["spec"];
     let network = spec["network"]["name"].as_str()?;
     let name = format!("{network}-{}", spec["location"]["name"].as_str()?);
     let context = objects.get(Kind::NetworkContext, namespace, &name);
@@ -159,14 +162,14 @@ const SUBNET_GOOD: [(&str, bool, &str, &str); 3] = [
 /// Creates a subnet with the claim's name; `taken` are the blocks that this round allocates.
 fn claim(
     objects: &Objects,
-    claim: &DynamicObject,
+    claim: &Value,
     taken: &mut BTreeSet<(String, String)>,
     now: Timestamp,
 ) -> Option<Act> {
-    if is_going(claim) {
+    if claim.is_deleting() {
         return None;
     }
-    let (namespace, name) = address(claim);
+    let (namespace, name) = (claim.namespace(), claim.name());
     let Some(subnet) = objects.get(Kind::Subnet, namespace, name) else {
         let object = new_subnet(objects, claim, taken)?;
         return Some(Act::Create {
@@ -182,20 +185,16 @@ fn claim(
     say(Kind::SubnetClaim, claim, &SUBNET_GOOD, fields, now)
 }
 
-fn new_subnet(
-    objects: &Objects,
-    claim: &DynamicObject,
-    taken: &mut BTreeSet<(String, String)>,
-) -> Option<Value> {
-    let (namespace, name) = address(claim);
-    let spec = &claim.data["spec"];
+fn new_subnet(objects: &Objects, claim: &Value, taken: &mut BTreeSet<(String, String)>) -> Option<Value> {
+    let (namespace, name) = (claim.namespace(), claim.name());
+    let spec = &claim["spec"];
     let six = spec["ipFamily"] == "IPv6";
     let start = match spec["startAddress"].as_str() {
         Some(wanted) => wanted.to_owned(),
         // Networks of different tenants may have the same addresses, so each namespace has its own pool.
         None => (0..IPV4_BLOCKS).map(|at| block(at, six)).find(|start| {
             let used =
-                |o: &DynamicObject| address(o).0 == namespace && o.data["spec"]["startAddress"] == **start;
+                |subnet: &Value| subnet.namespace() == namespace && subnet["spec"]["startAddress"] == **start;
             !taken.contains(&(namespace.to_owned(), start.clone())) && !objects.all(Kind::Subnet).any(used)
         })?,
     };
@@ -212,7 +211,7 @@ fn new_subnet(
             "apiVersion": "networking.datumapis.com/v1alpha",
             "kind": "SubnetClaim",
             "name": name,
-            "uid": claim.metadata.uid,
+            "uid": claim.uid(),
         }]},
         "spec": subnet,
     }))
@@ -228,8 +227,8 @@ fn block(at: u32, six: bool) -> String {
 }
 
 /// The named fields of an object's spec, as far as they exist.
-fn fields(object: &DynamicObject, names: &[&str]) -> Map<String, Value> {
-    let spec = &object.data["spec"];
+fn fields(object: &Value, names: &[&str]) -> Map<String, Value> {
+    let spec = &object["spec"];
     names
         .iter()
         .filter(|name| !spec[**name].is_null())

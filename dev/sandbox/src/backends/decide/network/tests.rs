@@ -6,7 +6,7 @@ fn now() -> Timestamp {
     Timestamp::from_second(1_800_000_000).unwrap()
 }
 
-fn object(kind: Kind, name: &str, rest: &Value) -> DynamicObject {
+fn object(kind: Kind, name: &str, rest: &Value) -> Value {
     let types = kind.resource();
     let mut object = json!({
         "apiVersion": types.api_version, "kind": types.kind,
@@ -22,10 +22,10 @@ fn object(kind: Kind, name: &str, rest: &Value) -> DynamicObject {
             object[field] = value.clone();
         }
     }
-    serde_json::from_value(object).unwrap()
+    object
 }
 
-fn world(objects: Vec<(Kind, DynamicObject)>) -> Objects {
+fn world(objects: Vec<(Kind, Value)>) -> Objects {
     let mut world = Objects::default();
     for (kind, object) in objects {
         world.put(kind, object);
@@ -33,7 +33,7 @@ fn world(objects: Vec<(Kind, DynamicObject)>) -> Objects {
     world
 }
 
-fn told_to(word: &str) -> (Kind, DynamicObject) {
+fn told_to(word: &str) -> (Kind, Value) {
     let rest = json!({"metadata": {"namespace": null, "annotations": {TOLD: word}}, "spec": {}});
     (
         Kind::ServingLocation,
@@ -41,13 +41,13 @@ fn told_to(word: &str) -> (Kind, DynamicObject) {
     )
 }
 
-fn bound(name: &str, network: &str, status: &Value) -> (Kind, DynamicObject) {
+fn bound(name: &str, network: &str, status: &Value) -> (Kind, Value) {
     let spec = json!({"network": {"name": network}, "location": {"name": "dfw-1", "namespace": "default"}});
     let rest = json!({"spec": spec, "status": status});
     (Kind::NetworkBinding, object(Kind::NetworkBinding, name, &rest))
 }
 
-fn claimed(name: &str, family: &str) -> (Kind, DynamicObject) {
+fn claimed(name: &str, family: &str) -> (Kind, Value) {
     let spec = json!({
         "subnetClass": "private", "ipFamily": family,
         "networkContext": {"name": "default-dfw-1"}, "location": {"name": "dfw-1"},
@@ -65,16 +65,15 @@ fn settle(world: &mut Objects) -> usize {
         }
         for act in acts {
             match act {
-                Act::Create { kind, object } => world.put(kind, serde_json::from_value(object).unwrap()),
+                Act::Create { kind, object } => world.put(kind, object),
                 Act::Status {
                     kind,
                     namespace,
                     name,
-                    status,
-                    ..
+                    mut patch,
                 } => {
                     let mut object = world.get(kind, &namespace, &name).unwrap().clone();
-                    object.data["status"] = status;
+                    object["status"] = patch["status"].take();
                     world.put(kind, object);
                 }
             }
@@ -100,7 +99,8 @@ fn bindings_of_one_network_share_a_context() {
         bound("b-net-0", "default", &json!({})),
     ]);
     assert!(settle(&mut world) > 0);
-    let contexts: Vec<_> = world.all(Kind::NetworkContext).map(address).collect();
+    let contexts = world.all(Kind::NetworkContext);
+    let contexts: Vec<_> = contexts.map(|of| (of.namespace(), of.name())).collect();
     assert_eq!(contexts, [("ns", "default-dfw-1")]);
     for name in ["a-net-0", "b-net-0"] {
         assert_eq!(
@@ -109,14 +109,14 @@ fn bindings_of_one_network_share_a_context() {
         );
         let binding = world.get(Kind::NetworkBinding, "ns", name).unwrap();
         assert_eq!(
-            binding.data["status"]["networkContextRef"],
+            binding["status"]["networkContextRef"],
             json!({"namespace": "ns", "name": "default-dfw-1"})
         );
     }
     let context = world.get(Kind::NetworkContext, "ns", "default-dfw-1").unwrap();
-    assert_eq!(context.data["spec"]["network"], json!({"name": "default"}));
+    assert_eq!(context["spec"]["network"], json!({"name": "default"}));
     assert_eq!(
-        context.data["spec"]["location"],
+        context["spec"]["location"],
         json!({"name": "dfw-1", "namespace": "default"})
     );
 }
@@ -149,7 +149,7 @@ fn what_it_is_told_reaches_bindings_that_are_not_ready() {
         words("False", "NetworkFailedToCreate")
     );
     let (kind, mut location) = told_to("fail");
-    location.metadata.annotations = None;
+    location["metadata"]["annotations"] = Value::Null;
     world.put(kind, location);
     settle(&mut world);
     assert_eq!(ready(&world, Kind::NetworkBinding, "new-net-0").0, "True");
@@ -172,7 +172,7 @@ fn told_to_stall_it_does_nothing() {
 #[test]
 fn claims_get_blocks_of_their_own_in_each_namespace() {
     let mut elsewhere = claimed("default-dfw-1-0", "IPv4");
-    elsewhere.1.metadata.namespace = Some("other".to_owned());
+    elsewhere.1["metadata"]["namespace"] = json!("other");
     let mut world = world(vec![
         claimed("one", "IPv4"),
         claimed("three", "IPv6"),
@@ -185,7 +185,7 @@ fn claims_get_blocks_of_their_own_in_each_namespace() {
         assert!(is_ready(subnet));
         let claim = world.get(Kind::SubnetClaim, namespace, name).unwrap();
         assert!(is_ready(claim));
-        let status = &claim.data["status"];
+        let status = &claim["status"];
         assert_eq!(status["subnetRef"]["name"], name);
         for type_ in ["Allocated", "Programmed"] {
             assert_eq!(
@@ -193,9 +193,12 @@ fn claims_get_blocks_of_their_own_in_each_namespace() {
                 Some("True")
             );
         }
-        let owner = &subnet.metadata.owner_references.as_ref().unwrap()[0];
-        assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("SubnetClaim", name));
-        let spec = &subnet.data["spec"];
+        let owner = &subnet["metadata"]["ownerReferences"][0];
+        assert_eq!(
+            (&owner["kind"], &owner["name"]),
+            (&json!("SubnetClaim"), &json!(name))
+        );
+        let spec = &subnet["spec"];
         assert_eq!(status["startAddress"], spec["startAddress"]);
         (
             spec["startAddress"].as_str().unwrap().to_owned(),
@@ -212,9 +215,8 @@ fn claims_get_blocks_of_their_own_in_each_namespace() {
 
 #[test]
 fn nothing_is_done_for_what_is_being_deleted() {
-    let going = |(kind, mut object): (Kind, DynamicObject)| {
-        object.metadata.deletion_timestamp =
-            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+    let going = |(kind, mut object): (Kind, Value)| {
+        object["metadata"]["deletionTimestamp"] = json!(now());
         (kind, object)
     };
     let mut world = world(vec![
@@ -243,13 +245,10 @@ fn an_older_event_does_not_undo_a_newer_answer() {
     let mut world = world(Vec::new());
     let (kind, mut newer) = bound("a-net-0", "default", &json!({"conditions": []}));
     let older = newer.clone();
-    newer.metadata.resource_version = Some("7".to_owned());
-    newer.data["status"]["seen"] = json!(true);
+    newer["metadata"]["resourceVersion"] = json!("7");
+    newer["status"]["seen"] = json!(true);
     world.put(kind, newer);
     world.take(kind, Event::Apply(older.clone()));
     world.take(kind, Event::Delete(older));
-    assert_eq!(
-        world.get(kind, "ns", "a-net-0").unwrap().data["status"]["seen"],
-        true
-    );
+    assert_eq!(world.get(kind, "ns", "a-net-0").unwrap()["status"]["seen"], true);
 }

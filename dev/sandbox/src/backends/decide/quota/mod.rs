@@ -2,10 +2,10 @@
 
 use super::{
     super::store::{Kind, Objects},
-    Act, address, condition, is_going, say,
+    Act, condition, say,
 };
+use fedgate_karmada::{Object, list};
 use jiff::Timestamp;
-use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -43,21 +43,20 @@ impl<'a> Request<'a> {
 pub(in super::super) fn decide(objects: &Objects, now: Timestamp) -> Vec<Act> {
     let budgets = objects
         .get(Kind::Budgets, BUDGETS.0, BUDGETS.1)
-        .map_or(&Value::Null, |map| &map.data["data"]);
+        .map_or(&Value::Null, |map| &map["data"]);
     if budgets["stall"] == "true" {
         return Vec::new();
     }
-    let mut open: Vec<&DynamicObject> = objects
+    let mut open: Vec<&Value> = objects
         .all(Kind::ResourceClaim)
-        .filter(|claim| is_open(claim) && !is_going(claim))
+        .filter(|claim| is_open(claim) && !claim.is_deleting())
         .collect();
     if open.is_empty() {
         return Vec::new();
     }
     open.sort_by_key(|claim| {
-        let created = claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        let (namespace, name) = address(claim);
-        (created, name, namespace)
+        let created = claim["metadata"]["creationTimestamp"].as_str();
+        (created, claim.name(), claim.namespace())
     });
     let mut used = BTreeMap::new();
     for claim in objects.all(Kind::ResourceClaim) {
@@ -70,7 +69,7 @@ pub(in super::super) fn decide(objects: &Objects, now: Timestamp) -> Vec<Act> {
         .collect()
 }
 
-fn is_open(claim: &DynamicObject) -> bool {
+fn is_open(claim: &Value) -> bool {
     match condition(claim, "Granted") {
         None | Some(("Unknown", _) | ("False", "PendingEvaluation")) => true,
         Some(_) => false,
@@ -84,9 +83,8 @@ fn budget(budgets: &Value, word: &str) -> Budget {
     }
 }
 
-fn requests(claim: &DynamicObject) -> impl Iterator<Item = Request<'_>> {
-    let list = claim.data["spec"]["requests"].as_array();
-    list.into_iter().flatten().filter_map(|request| {
+fn requests(claim: &Value) -> impl Iterator<Item = Request<'_>> {
+    list(&claim["spec"]["requests"]).iter().filter_map(|request| {
         Some(Request {
             type_: request["resourceType"].as_str()?,
             amount: request["amount"].as_i64()?,
@@ -94,10 +92,9 @@ fn requests(claim: &DynamicObject) -> impl Iterator<Item = Request<'_>> {
     })
 }
 
-fn is_allocated(claim: &DynamicObject, type_: &str) -> bool {
-    let list = claim.data["status"]["allocations"].as_array();
-    list.into_iter()
-        .flatten()
+fn is_allocated(claim: &Value, type_: &str) -> bool {
+    list(&claim["status"]["allocations"])
+        .iter()
         .any(|allocation| allocation["resourceType"] == type_ && allocation["status"] == "Granted")
 }
 
@@ -107,12 +104,7 @@ fn add(used: &mut BTreeMap<String, i64>, request: &Request<'_>) {
 }
 
 /// Grants or denies each type separately: a denied claim keeps the types that it was granted, as in Milo.
-fn judge(
-    claim: &DynamicObject,
-    budgets: &Value,
-    used: &mut BTreeMap<String, i64>,
-    now: Timestamp,
-) -> Option<Act> {
+fn judge(claim: &Value, budgets: &Value, used: &mut BTreeMap<String, i64>, now: Timestamp) -> Option<Act> {
     if requests(claim).any(|request| budget(budgets, request.word()) == Budget::Missing) {
         return None;
     }

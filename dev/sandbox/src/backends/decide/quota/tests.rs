@@ -5,14 +5,14 @@ fn now() -> Timestamp {
     Timestamp::from_second(1_800_000_000).unwrap()
 }
 
-fn claim(name: &str, second: u8, requests: &[(&str, i64)]) -> DynamicObject {
+fn claim(name: &str, second: u8, requests: &[(&str, i64)]) -> Value {
     let requests: Vec<Value> = requests
         .iter()
         .map(|(word, amount)| {
             json!({"resourceType": format!("compute.datumapis.com/{word}"), "amount": amount})
         })
         .collect();
-    serde_json::from_value(json!({
+    json!({
         "apiVersion": "quota.miloapis.com/v1alpha1", "kind": "ResourceClaim",
         "metadata": {
             "name": name, "namespace": "default", "generation": 1,
@@ -23,11 +23,10 @@ fn claim(name: &str, second: u8, requests: &[(&str, i64)]) -> DynamicObject {
             "type": "Granted", "status": "False", "reason": "PendingEvaluation",
             "message": "Awaiting capacity evaluation", "lastTransitionTime": "1970-01-01T00:00:00Z",
         }]},
-    }))
-    .unwrap()
+    })
 }
 
-fn world(budgets: Option<&Value>, claims: Vec<DynamicObject>) -> Objects {
+fn world(budgets: Option<&Value>, claims: Vec<Value>) -> Objects {
     let mut world = Objects::default();
     if let Some(data) = budgets {
         say_budgets(&mut world, data);
@@ -43,7 +42,7 @@ fn say_budgets(world: &mut Objects, data: &Value) {
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": BUDGETS.1, "namespace": BUDGETS.0}, "data": data,
     });
-    world.put(Kind::Budgets, serde_json::from_value(map).unwrap());
+    world.put(Kind::Budgets, map);
 }
 
 /// Decides and applies the decisions; returns the names in the order of the decisions.
@@ -54,14 +53,13 @@ fn pass(world: &mut Objects) -> Vec<String> {
             kind,
             namespace,
             name,
-            status,
-            ..
+            mut patch,
         } = act
         else {
             panic!("a granter creates nothing: {act:?}");
         };
         let mut claim = world.get(kind, &namespace, &name).unwrap().clone();
-        claim.data["status"] = status;
+        claim["status"] = patch["status"].take();
         world.put(kind, claim);
         order.push(name);
     }
@@ -70,7 +68,7 @@ fn pass(world: &mut Objects) -> Vec<String> {
 
 fn said(world: &Objects, name: &str) -> (String, String) {
     let claim = world.get(Kind::ResourceClaim, "default", name).unwrap();
-    let conditions = &claim.data["status"]["conditions"];
+    let conditions = &claim["status"]["conditions"];
     let text = |field: &str| conditions[0][field].as_str().unwrap().to_owned();
     (text("reason"), text("message"))
 }
@@ -119,7 +117,7 @@ fn a_denied_claim_keeps_what_it_was_granted_until_it_is_deleted() {
         said(&world, "b"),
         ("QuotaExceeded".to_owned(), "vcpus over limit".to_owned())
     );
-    let allocations = &world.get(Kind::ResourceClaim, "default", "b").unwrap().data["status"]["allocations"];
+    let allocations = &world.get(Kind::ResourceClaim, "default", "b").unwrap()["status"]["allocations"];
     assert_eq!(allocations[0]["status"], "Granted");
     assert_eq!(allocations[1]["status"], "Denied");
 
@@ -158,12 +156,11 @@ fn a_claim_that_goes_is_not_decided_and_still_counts() {
     let mut granted = claim("a", 1, &[("instances", 1)]);
     let mut world = world(Some(&json!({"instances": "1"})), vec![granted.clone()]);
     pass(&mut world);
-    let going = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
     granted = world.get(Kind::ResourceClaim, "default", "a").unwrap().clone();
-    granted.metadata.deletion_timestamp.clone_from(&going);
+    granted["metadata"]["deletionTimestamp"] = json!(now());
     world.put(Kind::ResourceClaim, granted);
     let mut undecided = claim("b", 0, &[("instances", 1)]);
-    undecided.metadata.deletion_timestamp = going;
+    undecided["metadata"]["deletionTimestamp"] = json!(now());
     world.put(Kind::ResourceClaim, undecided);
     world.put(Kind::ResourceClaim, claim("c", 2, &[("instances", 1)]));
     assert_eq!(pass(&mut world), ["c"]);
