@@ -14,12 +14,11 @@ use super::{
     watch::watch,
 };
 use anyhow::{Context, bail};
-use clap::{Args, Parser};
+use clap::{Args, Subcommand};
 use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
 /// Local planes for trials and tests of fedgate: a hub, projects and cells.
-#[derive(Debug, Parser)]
-#[command(name = "fedgate-sandbox", version)]
+#[derive(Debug, Subcommand)]
 pub enum SandboxCommand {
     /// Start hub, projects and cells in the background and wait until they are ready.
     ///

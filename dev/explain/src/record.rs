@@ -1,10 +1,14 @@
 //! The record of the play: the gateway's requests, and what Karmada and the members do.
 
-use super::planes::{HUB, PROJECT};
 use fedgate_karmada::{Object, names, schedule};
 use fedgate_simulator::{Change, Entry, Plane, Simulator, Verb, karmada::KARMADA};
 use jiff::Timestamp;
 use serde_json::Value;
+
+/// The hub's name in the simulator, and in the output.
+pub(super) const HUB: &str = "hub";
+/// The project's name in the simulator, and in the output.
+pub(super) const PROJECT: &str = "project";
 
 /// A request of the gateway.
 #[derive(Debug, Clone, PartialEq)]

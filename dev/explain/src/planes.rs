@@ -1,6 +1,6 @@
 //! The planes of the play, and the gateway's access to them, which applies every change to the index.
 
-use super::record::Record;
+use super::record::{HUB, PROJECT, Record};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     executor::PlaneAccess,
@@ -28,10 +28,6 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// The hub's name in the simulator, and in the output.
-pub(super) const HUB: &str = "hub";
-/// The project's name in the simulator, and in the output.
-pub(super) const PROJECT: &str = "project";
 /// The user that the gateway is for the planes.
 const GATEWAY: &str = "gateway";
 

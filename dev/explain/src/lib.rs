@@ -1,7 +1,9 @@
-//! `fedgate kinds explain`: what becomes of an object of a federated kind, request by request, without a cluster.
+//! `fedgate-sandbox explain`: what becomes of an object of a federated kind, request by request, without a cluster.
 //!
 //! The gateway's own controllers decide and its own executor writes, to planes of the simulator (`planes`), on which Karmada
 //! and the members act where all goes well (`world`). What is shown is what the gateway sent (`record`).
+
+#![forbid(unsafe_code)]
 
 mod example;
 mod planes;
@@ -12,9 +14,9 @@ mod text;
 mod world;
 
 pub use record::{Happening, Request};
-pub use text::{text, yaml};
 
 use anyhow::{Context, anyhow, bail};
+use clap::{Args, ValueEnum};
 use fedgate_engine::random::Random;
 use fedgate_gateway::settings::Settings;
 use fedgate_kinds::{
@@ -28,7 +30,7 @@ use std::{
 };
 
 /// A part of an object's life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Chapter {
     /// It is created.
     Create,
@@ -42,15 +44,48 @@ pub enum Chapter {
     All,
 }
 
-/// The object to explain, and the chapters.
-#[derive(Debug, Clone)]
+/// The object to explain, and what of it.
+#[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// Folder of kinds, or of one kind.
+    /// Folder of federated kinds, or of one kind.
     pub dir: PathBuf,
-    /// File with the object.
+    /// File with the object, and in further documents what it refers to. Default: example.yaml in the folder of the kind,
+    /// else an object of the cases beside the scripts.
+    #[arg(long, value_name = "FILE")]
     pub object: Option<PathBuf>,
-    /// The chapters; none for create and delete.
+    /// Part of the life of the object; may be repeated. Default: create and delete.
+    #[arg(long = "chapter", value_enum, value_name = "CHAPTER")]
     pub chapters: Vec<Chapter>,
+}
+
+/// Arguments of `fedgate-sandbox explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    options: Options,
+    /// Format.
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: Format,
+}
+
+/// Format of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A line for each request, and each object of the hub once.
+    Text,
+    /// A YAML document for each request, with its body.
+    Yaml,
+}
+
+impl ExplainArgs {
+    /// The output of the command, for a gateway with these settings.
+    pub fn run(&self, settings: &Settings) -> anyhow::Result<String> {
+        let explained = explain(&self.options, settings)?;
+        Ok(match self.output {
+            Format::Text => text::text(&explained),
+            Format::Yaml => text::yaml(&explained),
+        })
+    }
 }
 
 /// The error of a script, which `lacks` a part of the status where it fails.

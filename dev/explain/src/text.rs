@@ -1,4 +1,4 @@
-//! The output of `fedgate kinds explain`.
+//! The output of `fedgate-sandbox explain`.
 
 use super::{ChapterSteps, Explanation, Happening, Request};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, fmt::Write, time::Duration};
 const MOST_LINES: usize = 3;
 
 /// A line for each request, then each object that the hub got.
-pub fn text(explained: &[Explanation]) -> String {
+pub(super) fn text(explained: &[Explanation]) -> String {
     let each: Vec<String> = explained.iter().map(of_object).collect();
     each.join("\n")
 }
@@ -124,7 +124,7 @@ fn shortened(value: &Value) -> Value {
 }
 
 /// A YAML document for each chapter, with every request and its body.
-pub fn yaml(explained: &[Explanation]) -> String {
+pub(super) fn yaml(explained: &[Explanation]) -> String {
     let mut documents = Vec::new();
     for explanation in explained {
         let mut document = json!({
