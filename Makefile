@@ -19,7 +19,7 @@ PASSED := @packaging/release/passed.sh
 # The parts of `make verify`, each a target of its own: tests/run.sh.
 PARTS := unit demo e2e cells platform prove mutants memory chaos
 # The programs of the planes, which Go compiles while cargo compiles everything else.
-PLANES := crates/sandbox/modules/build.sh planes
+PLANES := dev/sandbox/modules/build.sh planes
 
 .PHONY: help demo test verify $(PARTS:%=verify-%) build install image prepare lint manifests docs sandbox down e2e cells platform \
   console chaos memory bench bench-cells bench-scale release clean

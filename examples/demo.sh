@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_NUMERIC=C
 export FEDGATE_SANDBOX_DIR=${FEDGATE_SANDBOX_DIR:-$PWD/target/sandbox}
 export KUBECACHEDIR=$FEDGATE_SANDBOX_DIR/cache
-kubectl=$(crates/sandbox/modules/build.sh kubectl)
+kubectl=$(dev/sandbox/modules/build.sh kubectl)
 export PATH=$(realpath "${BIN:-target/debug}"):$(dirname "$kubectl"):$PATH
 
 PLANES=(hub alpha beta dfw-1 lhr-1)

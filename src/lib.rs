@@ -6,7 +6,6 @@
 //!
 //! * [`config`]: the flags of the roles. [`commands`]: the command line.
 //! * [`process`]: the process around a role. [`telemetry`]: its logs.
-//! * `explain`: what becomes of an object of a kind, played without a cluster.
 //!
 //! Comments name sections of the contract, such as `federation.md §3.4 step 7`: its documents are in `docs/contract`.
 
@@ -14,7 +13,5 @@
 
 pub mod commands;
 pub mod config;
-#[cfg(feature = "checks")]
-pub mod explain;
 pub mod process;
 pub mod telemetry;

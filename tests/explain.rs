@@ -1,4 +1,4 @@
-//! `fedgate kinds`: what it prints, and that the guide shows that.
+//! `fedgate-sandbox explain` and `fedgate kinds`: what they print, and that the guide shows that.
 
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -15,7 +15,11 @@ fn root() -> PathBuf {
 }
 
 fn fedgate(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fedgate"));
+    let executable = match arguments {
+        ["explain", ..] => env!("CARGO_BIN_EXE_fedgate-sandbox"),
+        _ => env!("CARGO_BIN_EXE_fedgate"),
+    };
+    let mut command = Command::new(executable);
     command.current_dir(root()).args(arguments).output().unwrap()
 }
 
@@ -54,25 +58,25 @@ fn every_request_and_object_is_told() {
         ("tests/kinds/example.fedgate.dev/v1/Gadget", "gadget.txt"),
         ("interpreters/postgresql.cnpg.io/v1/Cluster", "postgresql.txt"),
     ] {
-        is_that_of(file, &printed(&["kinds", "explain", dir, "--chapter", "all"]));
+        is_that_of(file, &printed(&["explain", dir, "--chapter", "all"]));
     }
 }
 
 #[test]
 fn every_kind_of_a_folder_is_explained_or_says_what_is_missing() {
-    let all = printed(&["kinds", "explain", "tests/kinds"]);
+    let all = printed(&["explain", "tests/kinds"]);
     for kind in ["Beacon", "Gadget", "Vault", "VirtualMachine"] {
         assert!(all.contains(&format!("{kind} of ")), "{kind} is not in\n{all}");
     }
-    let shipped = printed(&["kinds", "explain", "interpreters", "--chapter", "create"]);
+    let shipped = printed(&["explain", "interpreters", "--chapter", "create"]);
     assert!(!shipped.contains("\nDelete\n"));
 }
 
 #[test]
 fn the_requests_of_both_formats_are_the_same_and_each_has_its_reason() {
     let dir = "tests/kinds/example.fedgate.dev/v1/Vault";
-    let text = printed(&["kinds", "explain", dir]);
-    let yaml: Value = serde_saphyr::from_str(&printed(&["kinds", "explain", dir, "-o", "yaml"])).unwrap();
+    let text = printed(&["explain", dir]);
+    let yaml: Value = serde_saphyr::from_str(&printed(&["explain", dir, "-o", "yaml"])).unwrap();
     let chapters = yaml["chapters"].as_array().unwrap();
     let steps: Vec<&Value> = chapters
         .iter()
@@ -133,7 +137,7 @@ fn what_is_missing_is_said() {
             "[possible values: create, edit, suspend, delete, all]",
         ),
     ] {
-        let error = refused(&[&["kinds", "explain"], arguments.as_slice()].concat());
+        let error = refused(&[&["explain"], arguments.as_slice()].concat());
         assert!(error.contains(said), "{arguments:?}: {error}");
     }
     assert!(refused(&["interpreters", "test"]).contains("unrecognized subcommand"));
@@ -161,7 +165,7 @@ fn a_spec_with_numbers_in_lists_alone_has_no_edit() {
     let dir = changed("explain-lists", "example.yaml", |text| {
         text.replace("  size: 1\n", "  sizes: [{gigabytes: 4}]\n")
     });
-    let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "edit"]);
+    let text = printed(&["explain", dir.to_str().unwrap(), "--chapter", "edit"]);
     let why = "no edit: its spec has no number and no boolean outside of lists";
     assert!(text.contains(why), "{text}");
 }
@@ -186,7 +190,7 @@ fn counts_of_one_are_no_plurals_and_causes_are_printed_once() {
         well.starts_with(&format!("1 file in {flavor}: all well (")),
         "{well}"
     );
-    let error = refused(&["kinds", "explain", "tests/kinds/nothing"]);
+    let error = refused(&["explain", "tests/kinds/nothing"]);
     assert_eq!(error.matches("os error 2").count(), 1, "{error}");
 }
 
@@ -203,7 +207,7 @@ fn a_script_that_fails_for_the_object_is_named() {
         let script = fs::read_to_string(dir.join(file)).unwrap();
         let line = script.lines().position(|line| line.contains("no phase")).unwrap() + 1;
         let dir = dir.to_str().unwrap();
-        let error = refused(&["kinds", "explain", dir]);
+        let error = refused(&["explain", dir]);
         let place = format!("{dir}/{file}:{line}: {operation} fails");
         for word in [place.as_str(), "no phase", "correct the script"] {
             assert!(error.contains(word), "{word} is not in {error}");
@@ -223,7 +227,7 @@ fn a_script_that_fails_while_a_status_lacks_a_field_is_named() {
     fs::create_dir_all(dir.join("testdata")).unwrap();
     fs::write(dir.join("testdata/status-reflection.yaml"), case).unwrap();
     let dir = dir.to_str().unwrap();
-    let error = refused(&["kinds", "explain", dir]);
+    let error = refused(&["explain", dir]);
     let place = format!("{dir}/{file}:");
     for word in [
         place.as_str(),
@@ -249,7 +253,7 @@ fn the_secrets_that_come_back_are_reported_and_why_one_does_not() {
             let lines: Vec<&str> = text.lines().map(of).collect();
             lines.join("\n")
         });
-        let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
+        let text = printed(&["explain", dir.to_str().unwrap(), "--chapter", "create"]);
         let lines = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("comes back: "));
@@ -297,14 +301,14 @@ fn a_secret_that_the_status_on_the_hub_does_not_name_does_not_come_back() {
             // Before the first statement that has the status.
             text.replacen(before, &format!("{body}{before}"), 1)
         });
-        let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
+        let text = printed(&["explain", dir.to_str().unwrap(), "--chapter", "create"]);
         let why = format!("{by}: the status of the example names gold-access, that on the hub does not");
         assert!(text.contains(&why), "{file}: {text}");
     }
     let dir = changed("explain-nowhere", "example.yaml", |text| {
         text.replace("city-code: DFW", "city-code: a b")
     });
-    let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
+    let text = printed(&["explain", dir.to_str().unwrap(), "--chapter", "create"]);
     assert!(text.contains(&format!("{by} yet: the hub has no copy")), "{text}");
 }
 
@@ -313,7 +317,7 @@ fn the_name_that_a_pattern_gives_is_reported_if_allow_does_not_admit_it() {
     let dir = changed("explain-pattern", "kind.yaml", |text| {
         text.replace(r#"allow: ["*-app"]"#, r#"allow: ["*-user"]"#)
     });
-    let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
+    let text = printed(&["explain", dir.to_str().unwrap(), "--chapter", "create"]);
     let why = "nothing by {name}-app: gold-app is no name of a Secret that allow admits (*-user)";
     assert!(text.contains(why), "{text}");
 }
@@ -327,7 +331,7 @@ fn a_document_to_which_nothing_refers_is_reported() {
         unused(&dir),
         ["Secret lgoin of v1: nothing in the object names it"]
     );
-    assert!(!printed(&["kinds", "explain", "tests/kinds"]).contains("not used"));
+    assert!(!printed(&["explain", "tests/kinds"]).contains("not used"));
 }
 
 #[test]
@@ -350,7 +354,7 @@ fn a_document_of_another_api_version_and_a_second_one_of_a_name_are_reported() {
 
 /// The documents of a kind's example that `explain` reports as not used.
 fn unused(dir: &Path) -> Vec<String> {
-    let text = printed(&["kinds", "explain", dir.to_str().unwrap(), "--chapter", "create"]);
+    let text = printed(&["explain", dir.to_str().unwrap(), "--chapter", "create"]);
     let lines = text
         .lines()
         .filter_map(|line| line.trim().strip_prefix("not used: "));

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use clap::CommandFactory;
-use fedgate::commands;
+use fedgate::commands::{self, DeveloperCommand};
 use fedgate_api::conditions::{CONDITIONS, Reason};
 use fedgate_engine::metrics::Metrics;
 use fedgate_operations::{
@@ -12,7 +12,6 @@ use fedgate_operations::{
     ProjectDetail, ProjectRow, Stuck, Trace,
     query::{LIMIT, MOST, SEARCH_LIMIT, TOP, TOP_MOST},
 };
-use fedgate_sandbox::SandboxCommand;
 use regex::Regex;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
@@ -73,7 +72,7 @@ fn the_flags_are_those_of_the_executable() {
 
 #[test]
 fn the_commands_are_those_of_the_executables() {
-    let table = commands::other_commands(&[SandboxCommand::command()]);
+    let table = commands::other_commands(&[DeveloperCommand::command()]);
     let text = format!(
         "# Commands of operators and developers\n\n\
          The roles have pages of their own: [`fedgate gateway`](gateway.md), [`fedgate cell`](cell.md) and \

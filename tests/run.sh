@@ -57,7 +57,7 @@ build() {
   echo "Building the tests with cargo, and beside it the planes' programs with Go if they are not in the cache."
   echo "From empty caches this takes about sixteen minutes on two cores; after a change one or two."
   # The demo types kubectl.
-  { crates/sandbox/modules/build.sh planes && crates/sandbox/modules/build.sh kubectl; } >/dev/null &
+  { dev/sandbox/modules/build.sh planes && dev/sandbox/modules/build.sh kubectl; } >/dev/null &
   planes=$!
   { "$CARGO" test --workspace --no-run && "$CARGO" test --workspace --no-run "${LONG[@]}"; } 2>&1 |
     { grep --line-buffered -v '^  Executable ' || true; } || status=1
@@ -75,7 +75,7 @@ build() {
         unit) tools+=(helm promtool definitions-check) ;;
       esac
     done
-    nice crates/sandbox/modules/build.sh "${tools[@]}" >/dev/null || return
+    nice dev/sandbox/modules/build.sh "${tools[@]}" >/dev/null || return
   fi
   echo "Built in $SECONDS s."
 }

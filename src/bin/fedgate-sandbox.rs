@@ -1,16 +1,23 @@
-//! The `fedgate-sandbox` executable: reads arguments and calls the library.
+//! The `fedgate-sandbox` executable: reads arguments and calls the libraries.
 
 use clap::Parser;
-use fedgate_sandbox::SandboxCommand;
+use fedgate::{commands::DeveloperCommand, config};
 use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match SandboxCommand::parse().run().await {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("fedgate-sandbox: {error:#}");
-            ExitCode::FAILURE
+    run().await.unwrap_or_else(|error| {
+        eprintln!("fedgate-sandbox: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run() -> anyhow::Result<ExitCode> {
+    match DeveloperCommand::parse() {
+        DeveloperCommand::Sandbox(command) => command.run().await,
+        DeveloperCommand::Explain(args) => {
+            print!("{}", args.run(&config::default_settings()?)?);
+            Ok(ExitCode::SUCCESS)
         }
     }
 }

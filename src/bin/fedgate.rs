@@ -1,15 +1,12 @@
 //! The `fedgate` executable: reads arguments and calls the library.
 
 use clap::Parser;
+#[cfg(feature = "checks")]
+use fedgate::commands::{KindsCommand, KindsDir};
 use fedgate::{
     commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat, chart_flags},
     config::{self, AdminAuth, CellArgs, GatewayArgs, ProcessArgs, ReturnsArgs},
     process, telemetry,
-};
-#[cfg(feature = "checks")]
-use fedgate::{
-    commands::{ExplainArgs, ExplainFormat, KindsCommand, KindsDir},
-    explain,
 };
 use fedgate_engine::{
     metrics::Metrics,
@@ -68,7 +65,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cells(command) => Ok(membership::cells(&command).await),
         Command::Projects(command) => Ok(membership::projects(&command).await),
         #[cfg(feature = "checks")]
-        Command::Kinds(command) => kinds(command),
+        Command::Kinds(command) => Ok(kinds(&command)),
     }
 }
 
@@ -239,34 +236,11 @@ fn compare(write: &str, dir: &Path, files: &[File]) -> anyhow::Result<bool> {
 }
 
 #[cfg(feature = "checks")]
-fn kinds(command: KindsCommand) -> anyhow::Result<ExitCode> {
+fn kinds(command: &KindsCommand) -> ExitCode {
     match command {
-        KindsCommand::Test(KindsDir { dir }) => Ok(check(&dir, "case", checks::cases::run)),
-        KindsCommand::Lint(KindsDir { dir }) => Ok(check(&dir, "file", checks::lint)),
-        KindsCommand::Explain(args) => explain_kinds(args),
+        KindsCommand::Test(KindsDir { dir }) => check(dir, "case", checks::cases::run),
+        KindsCommand::Lint(KindsDir { dir }) => check(dir, "file", checks::lint),
     }
-}
-
-#[cfg(feature = "checks")]
-fn explain_kinds(args: ExplainArgs) -> anyhow::Result<ExitCode> {
-    let ExplainArgs {
-        dir,
-        object,
-        chapters,
-        output,
-    } = args;
-    let options = explain::Options {
-        dir,
-        object,
-        chapters,
-    };
-    let explained = explain::explain(&options, &config::default_settings()?)?;
-    let text = match output {
-        ExplainFormat::Text => explain::text(&explained),
-        ExplainFormat::Yaml => explain::yaml(&explained),
-    };
-    print!("{text}");
-    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(feature = "checks")]

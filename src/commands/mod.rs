@@ -7,8 +7,6 @@ pub use flags::chart_flags;
 pub use tables::{other_commands, role_flags};
 
 use crate::config::{self, CellArgs, GatewayArgs, ReturnsArgs};
-#[cfg(feature = "checks")]
-use crate::explain::Chapter;
 use clap::{Args, Parser, ValueEnum};
 use fedgate_operator::{
     args::KindsArgs,
@@ -171,8 +169,6 @@ pub enum KindsCommand {
     Test(KindsDir),
     /// Find what the gateway would refuse to start with, and scripts that Karmada would reject or misinterpret.
     Lint(KindsDir),
-    /// Show every object and request that an example object leads to, in their order.
-    Explain(ExplainArgs),
 }
 
 /// Federated kinds to check.
@@ -184,30 +180,14 @@ pub struct KindsDir {
     pub dir: PathBuf,
 }
 
-/// The object to explain, and what of it.
-#[cfg(feature = "checks")]
-#[derive(Debug, Args)]
-pub struct ExplainArgs {
-    /// Folder of federated kinds, or of one kind.
-    pub dir: PathBuf,
-    /// File with the object, and in further documents what it refers to. Default: example.yaml in the folder of the kind,
-    /// else an object of the cases beside the scripts.
-    #[arg(long, value_name = "FILE")]
-    pub object: Option<PathBuf>,
-    /// Part of the life of the object; may be repeated. Default: create and delete.
-    #[arg(long = "chapter", value_enum, value_name = "CHAPTER")]
-    pub chapters: Vec<Chapter>,
-    /// Format.
-    #[arg(long, short, value_enum, default_value = "text")]
-    pub output: ExplainFormat,
-}
-
-/// Format of `fedgate kinds explain`.
-#[cfg(feature = "checks")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ExplainFormat {
-    /// A line for each request, and each object of the hub once.
-    Text,
-    /// A YAML document for each request, with its body.
-    Yaml,
+/// Local planes for trials and tests of fedgate: a hub, projects and cells. And what becomes of an object of a kind.
+#[cfg(feature = "sandbox")]
+#[derive(Debug, Parser)]
+#[command(name = "fedgate-sandbox", version)]
+pub enum DeveloperCommand {
+    /// The planes.
+    #[command(flatten)]
+    Sandbox(fedgate_sandbox::SandboxCommand),
+    /// Show every object and request that an example object of a federated kind leads to, in their order.
+    Explain(fedgate_explain::ExplainArgs),
 }

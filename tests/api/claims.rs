@@ -15,7 +15,7 @@ use kube::{
 use serde_json::{Value, json};
 
 /// The definition has no admission of its own, as Milo's has.
-const DEFINITION: &str = include_str!("../../crates/sandbox/src/backends/crds/resourceclaims.yaml");
+const DEFINITION: &str = include_str!("../../dev/sandbox/src/backends/crds/resourceclaims.yaml");
 /// The rule of claims that are there.
 const ANOTHERS: &str = "this claim is another cell's or another service's";
 

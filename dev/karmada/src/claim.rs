@@ -5,19 +5,19 @@ use crate::{
     select::{Match, selectors, selectors_match},
 };
 use serde_json::{Value, json};
-use std::cmp::Reverse;
+use std::{cmp::Reverse, sync::Arc};
 
-/// The next step for a template's claim; `P` is a policy.
+/// The next step for a template's claim.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Decision<P> {
+pub enum Decision {
     /// Nothing: no policy matches, or its policy does not match any more.
     Nothing,
     /// Its policy is being deleted: the claim is removed, then another policy may claim the template.
-    PolicyTerminating(P),
+    PolicyTerminating(Arc<Value>),
     /// Its policy was deleted without removing its claim.
     Release(Claim),
     /// The template belongs to this policy.
-    Apply(P),
+    Apply(Arc<Value>),
 }
 
 /// The kind of policy that holds a claim.
@@ -34,7 +34,7 @@ const NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
 
 impl Claim {
     /// The kind of claim that a policy makes.
-    pub fn of(policy: &impl Object) -> Self {
+    pub fn of(policy: &Value) -> Self {
         if policy.namespace().is_empty() {
             Self::ClusterPolicy
         } else {
@@ -84,103 +84,59 @@ impl Claim {
     }
 
     /// The policy's permanent ID on an object; empty if it has none.
-    pub fn id(self, object: &impl Object) -> &str {
+    pub fn id(self, object: &Value) -> &str {
         object.label(self.label()).unwrap_or_default()
     }
 
     /// True if an object has the claim of this policy, and no other.
-    pub fn is_held(self, object: &impl Object, policy: &impl Object) -> bool {
+    pub fn is_held(self, object: &Value, policy: &Value) -> bool {
         let alone = self == Self::ClusterPolicy || Self::ClusterPolicy.id(object).is_empty();
         alone && self.id(object) == self.id(policy)
     }
 
-    /// Removes this claim from an object.
-    pub fn strip(self) -> Vec<Edit> {
-        let mut edits = vec![
-            Edit::label(self.label(), None),
-            Edit::annotation(self.name(), None),
-        ];
+    /// The merge patch that removes this claim from an object.
+    pub fn strip(self) -> Value {
+        let mut patch =
+            json!({"metadata": {"labels": {self.label(): null}, "annotations": {self.name(): null}}});
         if self == Self::Policy {
-            edits.push(Edit::annotation(NAMESPACE, None));
-        }
-        edits
-    }
-
-    /// Adds the claim of `policy` to an object; the claim of a `PropagationPolicy` replaces that of a
-    /// `ClusterPropagationPolicy`.
-    pub fn put(self, policy: &impl Object) -> Vec<Edit> {
-        let mut edits = vec![
-            Edit::label(self.label(), Some(self.id(policy))),
-            Edit::annotation(self.name(), Some(policy.name())),
-        ];
-        if self == Self::Policy {
-            edits.push(Edit::annotation(NAMESPACE, Some(policy.namespace())));
-            edits.extend(Self::ClusterPolicy.strip());
-        }
-        edits
-    }
-}
-
-/// A change of one label or annotation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit {
-    map: &'static str,
-    key: &'static str,
-    /// `None` removes it.
-    value: Option<String>,
-}
-
-impl Edit {
-    fn label(key: &'static str, value: Option<&str>) -> Self {
-        let value = value.map(str::to_owned);
-        Self {
-            map: "labels",
-            key,
-            value,
-        }
-    }
-
-    fn annotation(key: &'static str, value: Option<&str>) -> Self {
-        let value = value.map(str::to_owned);
-        Self {
-            map: "annotations",
-            key,
-            value,
-        }
-    }
-
-    /// The changes as a JSON merge patch.
-    pub fn patch(edits: &[Self]) -> Value {
-        let mut patch = json!({"metadata": {}});
-        for Self { map, key, value } in edits {
-            patch["metadata"][map][key] = json!(value);
+            patch["metadata"]["annotations"][NAMESPACE] = Value::Null;
         }
         patch
     }
 
-    /// The keys of a map of the metadata that the changes remove.
-    pub(crate) fn removed<'a>(edits: &'a [Self], map: &str) -> Vec<&'a str> {
-        let gone = edits
-            .iter()
-            .filter(|edit| edit.map == map && edit.value.is_none());
-        gone.map(|edit| edit.key).collect()
+    /// The merge patch that adds the claim of `policy` to an object; the claim of a `PropagationPolicy` replaces that of a
+    /// `ClusterPropagationPolicy`.
+    pub fn put(self, policy: &Value) -> Value {
+        let mut patch = match self {
+            Self::Policy => Self::ClusterPolicy.strip(),
+            Self::ClusterPolicy => json!({}),
+        };
+        patch["metadata"]["labels"][self.label()] = json!(self.id(policy));
+        patch["metadata"]["annotations"][self.name()] = json!(policy.name());
+        if self == Self::Policy {
+            patch["metadata"]["annotations"][NAMESPACE] = json!(policy.namespace());
+        }
+        patch
     }
+}
 
-    /// Makes the changes in an object.
-    #[cfg(any(test, feature = "kube"))]
-    pub fn apply(edits: &[Self], object: &mut kube::core::DynamicObject) {
-        for Self { map, key, value } in edits {
-            let map = match *map {
-                "labels" => &mut object.metadata.labels,
-                _ => &mut object.metadata.annotations,
-            };
-            match (value, map) {
-                (Some(value), map) => drop(
-                    map.get_or_insert_default()
-                        .insert((*key).to_owned(), value.clone()),
-                ),
-                (None, Some(map)) => drop(map.remove(*key)),
-                (None, None) => {}
+/// Completes a policy that is written, as Karmada's webhook does: permanent ID, finalizer, and a namespaced policy's own
+/// namespace in its selectors.
+pub fn complete(policy: &mut Value, new_id: impl FnOnce() -> String) {
+    let claim = Claim::of(policy);
+    if claim.id(policy).is_empty() {
+        policy["metadata"]["labels"][claim.label()] = json!(new_id());
+    }
+    if !policy.finalizers().iter().any(|have| have == claim.finalizer()) {
+        let finalizers = policy.finalizers().iter().cloned();
+        policy["metadata"]["finalizers"] = finalizers.chain([json!(claim.finalizer())]).collect();
+    }
+    if claim == Claim::Policy {
+        let namespace = policy.namespace().to_owned();
+        let selectors = policy["spec"]["resourceSelectors"].as_array_mut();
+        for selector in selectors.into_iter().flatten() {
+            if selector["namespace"].as_str().unwrap_or_default().is_empty() {
+                selector["namespace"] = json!(namespace);
             }
         }
     }
@@ -198,7 +154,7 @@ pub struct PolicyName<'a> {
 }
 
 /// The policy that claims an object; `None` unless the label and all annotations of the claim exist.
-pub fn claimed(object: &impl Object) -> Option<PolicyName<'_>> {
+pub fn claimed(object: &Value) -> Option<PolicyName<'_>> {
     let annotation = |key| object.annotation(key).filter(|text| !text.is_empty());
     let named = |claim: Claim| {
         let name = annotation(claim.name()).filter(|_| !claim.id(object).is_empty())?;
@@ -217,11 +173,11 @@ pub fn claimed(object: &impl Object) -> Option<PolicyName<'_>> {
 
 /// Decides which policy claims a template. `find` looks a policy up; `candidates` returns the policies of the
 /// template's namespace or the cluster policies.
-pub fn decide<P: Object>(
-    object: &impl Object,
-    find: impl Fn(PolicyName<'_>) -> Option<P>,
-    candidates: impl Fn(Claim) -> Vec<P>,
-) -> Decision<P> {
+pub fn decide(
+    object: &Value,
+    find: impl Fn(PolicyName<'_>) -> Option<Arc<Value>>,
+    candidates: impl Fn(Claim) -> Vec<Arc<Value>>,
+) -> Decision {
     if object.label(names::CLAIMED_BY).is_some_and(|by| !by.is_empty()) {
         return Decision::Nothing;
     }
@@ -244,13 +200,13 @@ pub fn decide<P: Object>(
 }
 
 /// The matching policy of the highest priority; among equals the more specific selector wins, then the first name.
-fn best<P: Object>(object: &impl Object, claim: Claim, candidates: Vec<P>) -> Option<P> {
-    let rank = |policy: &P| -> Option<(i64, Match)> {
+fn best(object: &Value, claim: Claim, candidates: Vec<Arc<Value>>) -> Option<Arc<Value>> {
+    let rank = |policy: &Value| -> Option<(i64, Match)> {
         let usable = !policy.is_deleting() && !claim.id(policy).is_empty();
         let close = usable
             .then(|| selectors_match(selectors(policy), object))
             .flatten()?;
-        Some((policy.field("spec")["priority"].as_i64().unwrap_or(0), close))
+        Some((policy["spec"]["priority"].as_i64().unwrap_or(0), close))
     };
     candidates
         .into_iter()
@@ -262,38 +218,27 @@ fn best<P: Object>(object: &impl Object, claim: Claim, candidates: Vec<P>) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::core::DynamicObject;
-    use serde_json::{from_value, json};
-    use std::sync::Arc;
+    use crate::merge;
 
-    fn policy(name: &str, city: &str) -> Arc<DynamicObject> {
+    fn policy(name: &str, city: &str) -> Arc<Value> {
         let labels = json!({(Claim::Policy.label()): format!("id-{name}")});
-        Arc::new(
-            from_value(json!({
-                "metadata": {"name": name, "namespace": "n", "labels": labels},
-                "spec": {"resourceSelectors": [
-                    {"apiVersion": "v1", "kind": "Thing", "labelSelector": {"matchLabels": {"city": city}}}
-                ]}
-            }))
-            .unwrap(),
-        )
+        Arc::new(json!({
+            "metadata": {"name": name, "namespace": "n", "labels": labels},
+            "spec": {"resourceSelectors": [
+                {"apiVersion": "v1", "kind": "Thing", "labelSelector": {"matchLabels": {"city": city}}}
+            ]}
+        }))
     }
 
-    fn thing(city: &str) -> DynamicObject {
-        from_value(json!({"apiVersion": "v1", "kind": "Thing",
-            "metadata": {"name": "t", "namespace": "n", "labels": {"city": city}}}))
-        .unwrap()
+    fn thing(city: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Thing",
+            "metadata": {"name": "t", "namespace": "n", "labels": {"city": city}}})
     }
 
-    fn run(object: &DynamicObject, policies: &[Arc<DynamicObject>]) -> Decision<Arc<DynamicObject>> {
+    fn run(object: &Value, policies: &[Arc<Value>]) -> Decision {
         decide(
             object,
-            |wanted| {
-                policies
-                    .iter()
-                    .find(|p| p.metadata.name.as_deref() == Some(wanted.name))
-                    .cloned()
-            },
+            |wanted| policies.iter().find(|p| p.name() == wanted.name).cloned(),
             |scope| {
                 if scope == Claim::Policy {
                     policies.to_vec()
@@ -318,14 +263,9 @@ mod tests {
     fn a_claimed_template_stays_with_a_policy_that_no_longer_matches() {
         let (dfw, lhr) = (policy("city-dfw", "DFW"), policy("city-lhr", "LHR"));
         let mut moved = thing("LHR");
-        Edit::apply(&Claim::Policy.put(&dfw), &mut moved);
+        merge(&mut moved, &Claim::Policy.put(&dfw));
         assert_eq!(run(&moved, &[dfw.clone(), lhr.clone()]), Decision::Nothing);
-        moved
-            .metadata
-            .labels
-            .as_mut()
-            .unwrap()
-            .remove(Claim::Policy.label());
+        moved["metadata"]["labels"][Claim::Policy.label()] = Value::Null;
         assert_eq!(run(&moved, &[dfw, lhr.clone()]), Decision::Apply(lhr));
     }
 
@@ -333,26 +273,26 @@ mod tests {
     fn the_claim_of_a_policy_that_ends_is_waited_for_or_released() {
         let dfw = policy("city-dfw", "DFW");
         let mut claimed = thing("DFW");
-        Edit::apply(&Claim::Policy.put(&dfw), &mut claimed);
+        merge(&mut claimed, &Claim::Policy.put(&dfw));
         assert_eq!(
             run(&claimed, std::slice::from_ref(&dfw)),
             Decision::Apply(dfw.clone())
         );
         assert_eq!(run(&claimed, &[]), Decision::Release(Claim::Policy));
         let mut ending = (*dfw).clone();
-        ending.metadata.deletion_timestamp = from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert!(matches!(
             run(&claimed, &[Arc::new(ending)]),
             Decision::PolicyTerminating(_)
         ));
-        Edit::apply(&Claim::Policy.strip(), &mut claimed);
-        assert_eq!(claimed.metadata.labels, thing("DFW").metadata.labels);
+        merge(&mut claimed, &Claim::Policy.strip());
+        assert_eq!(claimed["metadata"]["labels"], thing("DFW")["metadata"]["labels"]);
     }
 
     #[test]
     fn a_policy_without_identity_claims_nothing() {
         let mut bare = (*policy("city-dfw", "DFW")).clone();
-        bare.metadata.labels = None;
+        bare["metadata"]["labels"] = Value::Null;
         assert_eq!(run(&thing("DFW"), &[Arc::new(bare)]), Decision::Nothing);
     }
 
@@ -360,12 +300,45 @@ mod tests {
     fn priority_goes_before_the_name() {
         let (a, b) = (policy("a", "DFW"), policy("b", "DFW"));
         let mut high = (*policy("z", "DFW")).clone();
-        high.data["spec"]["priority"] = json!(1);
+        high["spec"]["priority"] = json!(1);
         let high = Arc::new(high);
         assert_eq!(
             run(&thing("DFW"), &[b.clone(), a.clone()]),
             Decision::Apply(a.clone())
         );
         assert_eq!(run(&thing("DFW"), &[b, a, high.clone()]), Decision::Apply(high));
+    }
+
+    #[test]
+    fn a_new_policy_gets_identity_finalizer_and_namespace_once() {
+        let mut policy = json!({
+            "metadata": {"name": "city-dfw", "namespace": "n", "finalizers": ["f"]},
+            "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "Thing"}]}
+        });
+        complete(&mut policy, || "id".to_owned());
+        assert_eq!(policy["spec"]["resourceSelectors"][0]["namespace"], "n");
+        assert_eq!(
+            policy["metadata"]["finalizers"],
+            json!(["f", Claim::Policy.finalizer()])
+        );
+        let completed = policy.clone();
+        complete(&mut policy, || "other".to_owned());
+        assert_eq!(policy, completed);
+        assert_eq!(Claim::Policy.id(&policy), "id");
+    }
+
+    #[test]
+    fn a_cluster_policy_keeps_its_selectors() {
+        let mut policy = json!({
+            "metadata": {"name": "cities-dfw"},
+            "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "Namespace"}]}
+        });
+        let spec = policy["spec"].clone();
+        complete(&mut policy, || "id".to_owned());
+        assert_eq!(policy["spec"], spec);
+        assert_eq!(
+            policy["metadata"]["finalizers"],
+            json!([Claim::ClusterPolicy.finalizer()])
+        );
     }
 }

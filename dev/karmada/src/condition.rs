@@ -1,5 +1,6 @@
 //! Conditions.
 
+use crate::list;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -55,8 +56,8 @@ impl Condition {
 
 /// True if the condition of this type is True.
 pub fn is_true(conditions: &Value, type_: &str) -> bool {
-    let list = conditions.as_array().map(Vec::as_slice).unwrap_or_default();
-    list.iter()
+    list(conditions)
+        .iter()
         .any(|condition| condition["type"] == type_ && condition["status"] == "True")
 }
 

@@ -1,13 +1,13 @@
 //! Whether a member may get a binding.
 
-use crate::{Object, schedule::is_ready, select::cluster_matches};
+use crate::{list, schedule::is_ready, select::cluster_matches};
 use serde_json::{Value, json};
 
 /// The first reason, in the words of Karmada, that keeps a member from a binding; `None` if there is none. Only the
 /// affinity takes a binding from a member that is `held`, one that has it already.
-pub(crate) fn obstacle(binding: &impl Object, cluster: &impl Object, held: bool) -> Option<String> {
-    let placement = &binding.field("spec")["placement"];
-    if !held && !serves(cluster, &binding.field("spec")["resource"]) {
+pub(crate) fn obstacle(binding: &Value, cluster: &Value, held: bool) -> Option<String> {
+    let placement = &binding["spec"]["placement"];
+    if !held && !serves(cluster, &binding["spec"]["resource"]) {
         return Some("cluster(s) did not have the API resource".to_owned());
     }
     if !cluster_matches(&placement["clusterAffinity"], cluster) {
@@ -22,8 +22,8 @@ pub(crate) fn obstacle(binding: &impl Object, cluster: &impl Object, held: bool)
 
 /// True if a Cluster reports the kind. A Cluster that reports no kinds at all counts as having each: Karmada reports
 /// them for every member, and only a simulated one without an API server has none.
-fn serves(cluster: &impl Object, resource: &Value) -> bool {
-    let Some(enabled) = cluster.field("status")["apiEnablements"].as_array() else {
+fn serves(cluster: &Value, resource: &Value) -> bool {
+    let Some(enabled) = cluster["status"]["apiEnablements"].as_array() else {
         return true;
     };
     enabled
@@ -35,11 +35,11 @@ fn serves(cluster: &impl Object, resource: &Value) -> bool {
 
 /// The first taint that keeps new bindings away and that no toleration admits. Karmada taints a Cluster that is not
 /// ready.
-fn untolerated(cluster: &impl Object, tolerations: &Value) -> Option<String> {
-    let own = cluster.field("spec")["taints"].as_array();
+fn untolerated(cluster: &Value, tolerations: &Value) -> Option<String> {
+    let own = cluster["spec"]["taints"].as_array();
     let unready =
         (!is_ready(cluster)).then(|| json!({"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule"}));
-    let tolerations = tolerations.as_array().map(Vec::as_slice).unwrap_or_default();
+    let tolerations = list(tolerations);
     own.into_iter()
         .flatten()
         .chain(unready.as_ref())

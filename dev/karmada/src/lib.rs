@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod binding;
 pub mod claim;
 pub mod condition;
 mod fit;
@@ -16,4 +17,4 @@ pub mod schedule;
 pub mod select;
 pub mod work;
 
-pub use object::Object;
+pub use object::{Object, list, merge};

@@ -1,10 +1,6 @@
 //! The object that a member gets of a template, and how it goes together with the member's object.
 
-use crate::{
-    Object,
-    claim::{Claim, Edit},
-    names,
-};
+use crate::{Object, binding, claim::Claim, names};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -62,8 +58,8 @@ pub fn render(template: &Value, binding: Option<&Value>, member: &str, work: &st
             annotate(names::TEMPLATE_GENERATION, &generation.to_string());
         }
         annotate(names::CONFLICT_RESOLUTION, resolution(template, binding));
-        let (id, value) = binding_id(binding);
-        object["metadata"]["labels"][id] = json!(value);
+        let (label, id) = binding::id(binding);
+        object["metadata"]["labels"][label] = json!(id);
     }
     object["metadata"]["labels"][names::MANAGED] = json!("true");
     object["metadata"]["labels"][names::WORK_ID] = json!(work);
@@ -80,15 +76,6 @@ pub(crate) fn origin(binding: &Value) -> Vec<(&'static str, &str)> {
             (names::BINDING_NAME, binding.name()),
         ],
     }
-}
-
-/// The label with a binding's permanent ID.
-pub(crate) fn binding_id(binding: &Value) -> (&'static str, &str) {
-    let key = match binding.namespace() {
-        "" => names::CLUSTER_BINDING_ID,
-        _ => names::BINDING_ID,
-    };
-    (key, binding.label(key).unwrap_or_default())
 }
 
 /// How to handle an object that is at the member already: the template says so, else the binding.
@@ -116,12 +103,12 @@ fn record(object: &mut Value) {
 }
 
 /// True if Karmada manages a member's object.
-pub fn is_managed(object: &impl Object) -> bool {
+pub fn is_managed(object: &Value) -> bool {
     object.label(names::MANAGED) == Some("true")
 }
 
 /// The reason why an object that exists at the member must not be changed; `None` if it may be.
-pub fn refusal(desired: &impl Object, observed: &impl Object, member: &str) -> Option<String> {
+pub fn refusal(desired: &Value, observed: &Value, member: &str) -> Option<String> {
     if is_managed(observed) || desired.annotation(names::CONFLICT_RESOLUTION) == Some("overwrite") {
         return None;
     }
@@ -178,9 +165,9 @@ pub fn leave(manifest: &Value) -> Value {
         ("labels", LEFT_LABELS.as_slice()),
         ("annotations", &LEFT_ANNOTATIONS),
     ] {
-        let own = Edit::removed(&claim, map);
+        let own = &claim["metadata"][map];
         if let Some(fields) = object["metadata"][map].as_object_mut() {
-            fields.retain(|key, _| !keys.contains(&&**key) && !own.contains(&&**key));
+            fields.retain(|key, _| !keys.contains(&&**key) && own.get(key).is_none());
         }
     }
     object

@@ -1,9 +1,8 @@
 //! The fields of an object that Karmada's decisions read.
 
-use serde_json::Value;
-use std::sync::Arc;
+use serde_json::{Map, Value};
 
-/// An object of any kind. Texts are empty where the object has none.
+/// An object of any kind, as JSON. Texts are empty where the object has none.
 pub trait Object {
     /// Group and version.
     fn api_version(&self) -> &str;
@@ -13,14 +12,16 @@ pub trait Object {
     fn namespace(&self) -> &str;
     /// Name.
     fn name(&self) -> &str;
+    /// UID.
+    fn uid(&self) -> &str;
     /// A label; `None` if the object does not have it.
     fn label(&self, key: &str) -> Option<&str>;
     /// An annotation; `None` if the object does not have it.
     fn annotation(&self, key: &str) -> Option<&str>;
+    /// The finalizers.
+    fn finalizers(&self) -> &[Value];
     /// True if the object is being deleted.
     fn is_deleting(&self) -> bool;
-    /// A field at the root beside the metadata, e.g. `spec`; null if the object does not have it.
-    fn field(&self, name: &str) -> &Value;
 }
 
 fn text(value: &Value) -> &str {
@@ -44,6 +45,10 @@ impl Object for Value {
         text(&self["metadata"]["name"])
     }
 
+    fn uid(&self) -> &str {
+        text(&self["metadata"]["uid"])
+    }
+
     fn label(&self, key: &str) -> Option<&str> {
         self["metadata"]["labels"][key].as_str()
     }
@@ -52,80 +57,33 @@ impl Object for Value {
         self["metadata"]["annotations"][key].as_str()
     }
 
+    fn finalizers(&self) -> &[Value] {
+        list(&self["metadata"]["finalizers"])
+    }
+
     fn is_deleting(&self) -> bool {
         !self["metadata"]["deletionTimestamp"].is_null()
     }
-
-    fn field(&self, name: &str) -> &Value {
-        &self[name]
-    }
 }
 
-#[cfg(any(test, feature = "kube"))]
-impl Object for kube::core::DynamicObject {
-    fn api_version(&self) -> &str {
-        self.types.as_ref().map_or("", |types| &types.api_version)
-    }
-
-    fn kind(&self) -> &str {
-        self.types.as_ref().map_or("", |types| &types.kind)
-    }
-
-    fn namespace(&self) -> &str {
-        self.metadata.namespace.as_deref().unwrap_or_default()
-    }
-
-    fn name(&self) -> &str {
-        self.metadata.name.as_deref().unwrap_or_default()
-    }
-
-    fn label(&self, key: &str) -> Option<&str> {
-        self.metadata.labels.as_ref()?.get(key).map(String::as_str)
-    }
-
-    fn annotation(&self, key: &str) -> Option<&str> {
-        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
-    }
-
-    fn is_deleting(&self) -> bool {
-        self.metadata.deletion_timestamp.is_some()
-    }
-
-    fn field(&self, name: &str) -> &Value {
-        &self.data[name]
-    }
+/// The items of a list; none if the value is no list.
+pub fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-impl<T: Object> Object for Arc<T> {
-    fn api_version(&self) -> &str {
-        T::api_version(self)
+/// Applies a JSON merge patch.
+pub fn merge(target: &mut Value, patch: &Value) {
+    let Some(changes) = patch.as_object() else {
+        target.clone_from(patch);
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
     }
-
-    fn kind(&self) -> &str {
-        T::kind(self)
-    }
-
-    fn namespace(&self) -> &str {
-        T::namespace(self)
-    }
-
-    fn name(&self) -> &str {
-        T::name(self)
-    }
-
-    fn label(&self, key: &str) -> Option<&str> {
-        T::label(self, key)
-    }
-
-    fn annotation(&self, key: &str) -> Option<&str> {
-        T::annotation(self, key)
-    }
-
-    fn is_deleting(&self) -> bool {
-        T::is_deleting(self)
-    }
-
-    fn field(&self, name: &str) -> &Value {
-        T::field(self, name)
+    for (key, change) in changes {
+        match (change, target.as_object_mut()) {
+            (Value::Null, Some(fields)) => drop(fields.remove(key)),
+            _ => merge(&mut target[key], change),
+        }
     }
 }

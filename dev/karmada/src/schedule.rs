@@ -4,10 +4,13 @@ use crate::{
     Object,
     claim::Claim,
     condition::{Condition, is_true},
-    fit,
+    fit, list,
 };
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// The result of scheduling a binding.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,35 +23,32 @@ pub struct Placed {
 
 /// True if Karmada's own scheduler handles a binding: a policy claims it, it has a placement, and it names no other
 /// scheduler.
-pub fn is_scheduled(binding: &impl Object) -> bool {
+pub fn is_scheduled(binding: &Value) -> bool {
     let claims = [Claim::Policy, Claim::ClusterPolicy];
     let claimed = claims.iter().any(|claim| !claim.id(binding).is_empty());
-    let spec = binding.field("spec");
+    let spec = &binding["spec"];
     let scheduler = spec["schedulerName"].as_str().unwrap_or_default();
     claimed && !spec["placement"].is_null() && ["", "default-scheduler"].contains(&scheduler)
 }
 
 /// The members in a binding's `spec.clusters`.
-pub fn members(binding: &impl Object) -> BTreeSet<String> {
-    names(&binding.field("spec")["clusters"])
+pub fn members(binding: &Value) -> BTreeSet<String> {
+    names(&binding["spec"]["clusters"])
 }
 
 /// All target members of a binding: those of its own schedule and those of the bindings that need it.
-pub fn reached(binding: &impl Object) -> BTreeSet<String> {
-    let needs = binding.field("spec")["requiredBy"].as_array();
-    let needs = needs
-        .into_iter()
-        .flatten()
-        .flat_map(|need| names(&need["clusters"]));
+pub fn reached(binding: &Value) -> BTreeSet<String> {
+    let needs = list(&binding["spec"]["requiredBy"]);
+    let needs = needs.iter().flat_map(|need| names(&need["clusters"]));
     members(binding).into_iter().chain(needs).collect()
 }
 
 /// The names in a list of target clusters.
 pub fn names(clusters: &Value) -> BTreeSet<String> {
-    let list = clusters.as_array().map(Vec::as_slice).unwrap_or_default();
-    list.iter()
-        .filter_map(|cluster| cluster["name"].as_str().map(ToOwned::to_owned))
-        .collect()
+    let names = list(clusters)
+        .iter()
+        .filter_map(|cluster| cluster["name"].as_str());
+    names.map(ToOwned::to_owned).collect()
 }
 
 /// The list of target clusters with these names; null without any.
@@ -60,13 +60,13 @@ pub fn targets(members: &BTreeSet<String>) -> Value {
 }
 
 /// True if a Cluster object reports its member as reachable.
-pub fn is_ready(cluster: &impl Object) -> bool {
-    is_true(&cluster.field("status")["conditions"], "Ready")
+pub fn is_ready(cluster: &Value) -> bool {
+    is_true(&cluster["status"]["conditions"], "Ready")
 }
 
 /// Chooses the members. A member that is tainted, not ready or without the kind gets no new binding and keeps the
 /// bindings that it has, as long as the affinity holds.
-pub fn place<C: Object>(binding: &impl Object, clusters: &[C]) -> Placed {
+pub fn place(binding: &Value, clusters: &[Arc<Value>]) -> Placed {
     let held = members(binding);
     let mut fitting = Vec::new();
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
@@ -98,11 +98,10 @@ pub fn place<C: Object>(binding: &impl Object, clusters: &[C]) -> Placed {
 
 /// Applies the spread constraint by clusters to those that fit: those that hold the binding come first, then the names
 /// in their order. Too few of them leave the schedule as it is.
-fn select(binding: &impl Object, mut fitting: Vec<&str>, held: BTreeSet<String>) -> Placed {
-    let constraints = binding.field("spec")["placement"]["spreadConstraints"].as_array();
+fn select(binding: &Value, mut fitting: Vec<&str>, held: BTreeSet<String>) -> Placed {
+    let constraints = list(&binding["spec"]["placement"]["spreadConstraints"]);
     let constraint = constraints
-        .into_iter()
-        .flatten()
+        .iter()
         .find(|constraint| constraint["spreadByField"] == "cluster");
     let groups = |key: &str| {
         let number = constraint.and_then(|constraint| constraint[key].as_u64());
@@ -132,40 +131,33 @@ fn select(binding: &impl Object, mut fitting: Vec<&str>, held: BTreeSet<String>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::core::DynamicObject;
-    use serde_json::from_value;
-    use std::sync::Arc;
 
-    fn cell(name: &str, city: &str, ready: &str) -> Arc<DynamicObject> {
-        Arc::new(
-            from_value(json!({
-                "metadata": {"name": name, "labels": {"city": city}},
-                "status": {"conditions": [{"type": "Ready", "status": ready}]}
-            }))
-            .unwrap(),
-        )
+    fn cell(name: &str, city: &str, ready: &str) -> Arc<Value> {
+        Arc::new(json!({
+            "metadata": {"name": name, "labels": {"city": city}},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]}
+        }))
     }
 
-    fn binding(city: &str, clusters: &Value) -> DynamicObject {
-        from_value(json!({
+    fn binding(city: &str, clusters: &Value) -> Value {
+        json!({
             "metadata": {"name": "b", "labels": {(Claim::Policy.label()): "x"}},
             "spec": {
                 "clusters": clusters,
                 "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": {"city": city}}}}
             }
-        }))
-        .unwrap()
+        })
     }
 
-    fn placed(binding: &DynamicObject, clusters: &[Arc<DynamicObject>]) -> Vec<String> {
+    fn placed(binding: &Value, clusters: &[Arc<Value>]) -> Vec<String> {
         place(binding, clusters).members.into_iter().collect()
     }
 
     #[test]
     fn a_tainted_cell_keeps_what_it_has_and_gets_nothing_new() {
         let tainted = |effect: &str| {
-            let mut cell = DynamicObject::clone(&cell("dfw-1", "DFW", "True"));
-            cell.data["spec"] = json!({"taints": [{"key": "x", "effect": effect}]});
+            let mut cell = Value::clone(&cell("dfw-1", "DFW", "True"));
+            cell["spec"] = json!({"taints": [{"key": "x", "effect": effect}]});
             [Arc::new(cell)]
         };
         let (new, held) = (
@@ -180,9 +172,9 @@ mod tests {
     }
 
     /// A binding to at most one member.
-    fn to_one(city: &str, clusters: &Value) -> DynamicObject {
+    fn to_one(city: &str, clusters: &Value) -> Value {
         let mut one = binding(city, clusters);
-        one.data["spec"]["placement"]["spreadConstraints"] =
+        one["spec"]["placement"]["spreadConstraints"] =
             json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
         one
     }
@@ -196,14 +188,14 @@ mod tests {
         let moved = [cell("dfw-2", "LHR", "True"), cell("dfw-1", "DFW", "True")];
         assert_eq!(placed(&to_one("DFW", &held), &moved), ["dfw-1"]);
         let mut named = to_one("DFW", &held);
-        named.data["spec"]["placement"]["clusterAffinity"] = json!({"clusterNames": ["dfw-1"]});
+        named["spec"]["placement"]["clusterAffinity"] = json!({"clusterNames": ["dfw-1"]});
         assert_eq!(placed(&named, &cells), ["dfw-1"]);
     }
 
     #[test]
     fn too_few_members_for_a_spread_constraint_leave_the_schedule_as_it_is() {
         let mut two = to_one("DFW", &json!([{"name": "dfw-2"}]));
-        two.data["spec"]["placement"]["spreadConstraints"][0]["minGroups"] = json!(2);
+        two["spec"]["placement"]["spreadConstraints"][0]["minGroups"] = json!(2);
         let Placed { members, condition } = place(&two, &[cell("dfw-1", "DFW", "True")]);
         assert_eq!(members, ["dfw-2".to_owned()].into());
         assert_eq!(
@@ -242,7 +234,7 @@ mod tests {
     #[test]
     fn an_attached_binding_reaches_the_members_of_those_that_need_it() {
         let mut b = binding("DFW", &json!([{"name": "dfw-1"}]));
-        b.data["spec"]["requiredBy"] = json!([{"name": "web", "clusters": [{"name": "lhr-1"}]}]);
+        b["spec"]["requiredBy"] = json!([{"name": "web", "clusters": [{"name": "lhr-1"}]}]);
         assert_eq!(reached(&b).into_iter().collect::<Vec<_>>(), ["dfw-1", "lhr-1"]);
     }
 
@@ -277,12 +269,12 @@ mod tests {
     #[test]
     fn a_binding_without_claim_or_of_another_scheduler_is_left_as_it_is() {
         let mut b = binding("DFW", &json!(null));
-        b.data["spec"]["schedulerName"] = json!("default-scheduler");
+        b["spec"]["schedulerName"] = json!("default-scheduler");
         assert!(is_scheduled(&b));
-        b.data["spec"]["schedulerName"] = json!("another");
+        b["spec"]["schedulerName"] = json!("another");
         assert!(!is_scheduled(&b));
         let mut b = binding("DFW", &json!(null));
-        b.metadata.labels = None;
+        b["metadata"]["labels"] = Value::Null;
         assert!(!is_scheduled(&b));
     }
 }

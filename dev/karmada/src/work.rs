@@ -1,15 +1,16 @@
 //! Works: what each member must have of a template, and how far that is.
 
 use crate::{
-    Object,
+    Object, binding,
     condition::{Condition, is_true},
-    manifest, names,
+    list, manifest, names,
 };
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// The Work of a binding for `member`; `id` is the permanent ID of a new one.
 pub fn desired(template: &Value, binding: &Value, member: &str, id: &str) -> Value {
-    let (label, value) = manifest::binding_id(binding);
+    let (label, value) = binding::id(binding);
     let mut annotations = Map::new();
     for (key, value) in manifest::origin(binding) {
         annotations.insert(key.to_owned(), json!(value));
@@ -56,12 +57,12 @@ pub fn of_namespace(namespace: &Value, member: &str, id: &str) -> Value {
 /// True if a binding delivers nothing new to a member.
 fn is_held_back(binding: &Value, member: &str) -> bool {
     let suspension = &binding["spec"]["suspension"];
-    let named = suspension["dispatchingOnClusters"]["clusterNames"].as_array();
-    suspension["dispatching"] == true || named.into_iter().flatten().any(|name| name == member)
+    let mut named = list(&suspension["dispatchingOnClusters"]["clusterNames"]).iter();
+    suspension["dispatching"] == true || named.any(|name| name == member)
 }
 
 /// The permanent ID of a Work; empty if it has none.
-pub fn id(work: &impl Object) -> &str {
+pub fn id(work: &Value) -> &str {
     work.label(names::WORK_ID).unwrap_or_default()
 }
 
@@ -78,7 +79,7 @@ pub fn join(existing: &Value, desired: &Value) -> Option<Value> {
 }
 
 /// Namespace and name of the binding of a Work; an empty namespace is that of a `ClusterResourceBinding`.
-pub fn binding(work: &impl Object) -> Option<(&str, &str)> {
+pub fn binding(work: &Value) -> Option<(&str, &str)> {
     let annotation = |key| work.annotation(key).filter(|text| !text.is_empty());
     match annotation(names::BINDING_NAME) {
         Some(name) => Some((annotation(names::BINDING_NAMESPACE)?, name)),
@@ -87,27 +88,27 @@ pub fn binding(work: &impl Object) -> Option<(&str, &str)> {
 }
 
 /// The object of a Work as the member must have it.
-pub fn content(work: &impl Object) -> &Value {
-    &work.field("spec")["workload"]["manifests"][0]
+pub fn content(work: &Value) -> &Value {
+    &work["spec"]["workload"]["manifests"][0]
 }
 
 /// True if nothing of a Work is delivered.
-pub fn is_suspended(work: &impl Object) -> bool {
-    work.field("spec")["suspendDispatching"] == true
+pub fn is_suspended(work: &Value) -> bool {
+    work["spec"]["suspendDispatching"] == true
 }
 
 /// True if the member's object stays when the Work ends.
-pub fn preserves(work: &impl Object) -> bool {
-    work.field("spec")["preserveResourcesOnDeletion"] == true
+pub fn preserves(work: &Value) -> bool {
+    work["spec"]["preserveResourcesOnDeletion"] == true
 }
 
 /// True if the member has applied the Work once.
-pub fn is_applied(work: &impl Object) -> bool {
-    is_true(&work.field("status")["conditions"], "Applied")
+pub fn is_applied(work: &Value) -> bool {
+    is_true(&work["status"]["conditions"], "Applied")
 }
 
 /// The condition `Dispatching` of a Work.
-pub fn dispatching(work: &impl Object) -> Condition {
+pub fn dispatching(work: &Value) -> Condition {
     if is_suspended(work) {
         let message = "Work dispatching is in a suspended state.";
         Condition::new("Dispatching", false, "SuspendDispatching", message)
@@ -132,7 +133,7 @@ pub fn applied(outcome: Result<(), &str>) -> Condition {
 }
 
 /// `status.manifestStatuses` of a Work: status and health of the member's object.
-pub fn reflected(work: &impl Object, status: Option<&Value>, health: &str) -> Value {
+pub fn reflected(work: &Value, status: Option<&Value>, health: &str) -> Value {
     let content = content(work);
     let (group, version) = content
         .api_version()
@@ -156,10 +157,10 @@ pub fn reflected(work: &impl Object, status: Option<&Value>, health: &str) -> Va
 
 /// The item of a Work in `status.aggregatedStatus` of its binding. False and empty fields are omitted where Karmada omits
 /// them.
-pub fn item(work: &impl Object) -> Value {
+pub fn item(work: &Value) -> Value {
     let member = names::member_of(work.namespace()).unwrap_or_default();
     let mut item = json!({"clusterName": member, "health": "Unknown"});
-    let status = work.field("status");
+    let status = &work["status"];
     if is_applied(work) {
         item["applied"] = json!(true);
         let reflected = &status["manifestStatuses"][0];
@@ -171,11 +172,8 @@ pub fn item(work: &impl Object) -> Value {
         }
         return item;
     }
-    let conditions = status["conditions"].as_array();
-    let applied = conditions
-        .into_iter()
-        .flatten()
-        .find(|one| one["type"] == "Applied");
+    let mut conditions = list(&status["conditions"]).iter();
+    let applied = conditions.find(|one| one["type"] == "Applied");
     if let Some(message) = applied.map(|applied| &applied["message"]) {
         item["appliedMessage"] = message.clone();
     }
@@ -183,11 +181,11 @@ pub fn item(work: &impl Object) -> Value {
 }
 
 /// `status.aggregatedStatus` of a binding: an item of each Work that does not end, by member.
-pub fn items<W: Object>(works: &[W]) -> Vec<Value> {
+pub fn items(works: &[Arc<Value>]) -> Vec<Value> {
     let mut items: Vec<Value> = works
         .iter()
         .filter(|work| !work.is_deleting())
-        .map(item)
+        .map(|work| item(work))
         .collect();
     items.sort_by(|one, other| one["clusterName"].as_str().cmp(&other["clusterName"].as_str()));
     items
@@ -260,7 +258,8 @@ mod tests {
             ending,
             failed,
             desired(&template(), &binding_of(&json!({})), "b", "w"),
-        ];
+        ]
+        .map(Arc::new);
         assert_eq!(
             json!(items(&works)),
             json!([

@@ -1,25 +1,7 @@
 //! JSON merge patches (RFC 7386) and JSON patches (RFC 6902).
 
+pub(crate) use fedgate_karmada::merge;
 use serde_json::{Map, Value};
-
-/// Lays a merge patch over a value: null takes a key away.
-pub(crate) fn merge(target: &mut Value, patch: &Value) {
-    let Some(patch) = patch.as_object() else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    let Some(map) = target.as_object_mut() else { return };
-    for (key, value) in patch {
-        if value.is_null() {
-            map.remove(key);
-        } else {
-            merge(map.entry(key).or_insert(Value::Null), value);
-        }
-    }
-}
 
 /// The merge patch that makes one value of another, with `null` for each key that goes.
 pub(crate) fn replacing(from: &Value, to: &Value) -> Value {

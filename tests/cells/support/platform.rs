@@ -1,6 +1,6 @@
 //! The platform's API server as a cell sees it: the control plane of each project under a path of one address.
 
-use fedgate_sandbox::{Sandbox, SandboxError, User};
+use fedgate_sandbox::{Sandbox, User};
 use http::{HeaderMap, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::BodyExt;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -38,7 +38,7 @@ type Projects = Arc<BTreeMap<String, Client>>;
 
 impl Platform {
     /// One that serves these projects to the cell.
-    pub(crate) async fn of(sandbox: &Sandbox, cell: &str, projects: &[&str]) -> Result<Self, SandboxError> {
+    pub(crate) async fn of(sandbox: &Sandbox, cell: &str, projects: &[&str]) -> anyhow::Result<Self> {
         let mut clients = BTreeMap::new();
         for project in projects {
             clients.insert((*project).to_owned(), sandbox.client(project, User::Quota(cell))?);

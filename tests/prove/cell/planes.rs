@@ -26,7 +26,7 @@ pub(super) const OWN: &str = "fedgate-system";
 macro_rules! definition {
     ($kind:literal) => {
         parse(include_str!(concat!(
-            "../../../crates/sandbox/src/backends/crds/",
+            "../../../dev/sandbox/src/backends/crds/",
             $kind,
             ".yaml"
         )))

@@ -1,9 +1,9 @@
-//! `fedgate kinds explain` tells the requests that a gateway sends: those of a vault's life here, object by object and in
+//! `fedgate-sandbox explain` tells the requests that a gateway sends: those of a vault's life here, object by object and in
 //! their order.
 
 use super::{ops::Act, rig::Scene};
 use crate::rig::{GATEWAY, HUB, rest, simulate};
-use fedgate::explain::{Chapter, Happening, Options, explain};
+use fedgate_explain::{Chapter, Happening, Options, explain};
 use fedgate_simulator::Verb;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};

@@ -79,7 +79,7 @@ fn differences() -> BTreeMap<String, (String, String)> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "verify: kubectl reads the same kubeconfigs"]
 async fn kubeconfigs_are_read_as_kubectl_reads_them() {
-    let built = Command::new("crates/sandbox/modules/build.sh")
+    let built = Command::new("dev/sandbox/modules/build.sh")
         .arg("kubectl")
         .current_dir(ROOT)
         .output()

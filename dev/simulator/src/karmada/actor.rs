@@ -10,7 +10,8 @@ use crate::{
     write::{Patch, Target},
 };
 use fedgate_karmada::{
-    claim::{Claim, Decision, Edit},
+    binding,
+    claim::{Claim, Decision},
     names,
     select::{selectors, selectors_match},
 };
@@ -229,7 +230,7 @@ impl State {
 
     /// Takes a claim off a template and its binding.
     fn let_go(&mut self, table: usize, template: &Value, claim: Claim) {
-        let patch = Edit::patch(&claim.strip());
+        let patch = claim.strip();
         if let Some((bindings, key)) = self.binding_of(template)
             && let Some(binding) = self.get(bindings, &key).cloned()
             && claim.id(&binding) == claim.id(template)
@@ -262,10 +263,10 @@ impl State {
             Decision::Apply(policy) => {
                 let claim = Claim::of(&policy);
                 if claim.is_held(&template, &policy) {
-                    self.bind(&template, claim, &policy);
+                    self.bind(&template, &policy);
                 } else if !self.karmada_conflict(table, key) {
                     // The write brings the template here once more, and so does a conflict.
-                    let patch = Edit::patch(&claim.put(&policy));
+                    let patch = claim.put(&policy);
                     self.karmada_patch(table, &template, Endpoint::Main, &patch);
                 }
             }
@@ -273,77 +274,22 @@ impl State {
     }
 
     /// Makes the binding of a template, or brings it up to date.
-    fn bind(&mut self, template: &Value, claim: Claim, policy: &Value) {
+    fn bind(&mut self, template: &Value, policy: &Value) {
         let Some((table, key)) = self.binding_of(template) else {
             return;
         };
-        let mut spec = json!({"resource": {
-            "apiVersion": template["apiVersion"], "kind": template["kind"],
-            "name": meta::name(template), "uid": meta::uid(template),
-            "resourceVersion": meta::text(template, "resourceVersion"),
-        }});
-        if !meta::namespace(template).is_empty() {
-            spec["resource"]["namespace"] = json!(meta::namespace(template));
-        }
-        for field in names::CARRIED {
-            spec[field] = policy["spec"][field].clone();
-        }
-        let mut patch = Edit::patch(&claim.put(policy));
-        patch["spec"] = spec;
-        match self.get(table, &key).cloned() {
-            None => self.create_binding(table, &key, template, &patch),
-            // One of an earlier object of the name must be collected first.
-            Some(binding) if !owned_by(&binding, template) => {}
-            Some(binding) => {
-                // Karmada writes the whole spec: no label of an earlier policy stays in an affinity.
-                for field in names::CARRIED {
-                    patch["spec"][field] =
-                        crate::merge::replacing(&binding["spec"][field], &patch["spec"][field]);
-                }
-                self.karmada_patch(table, &binding, Endpoint::Main, &patch);
+        let written = match self.get(table, &key).cloned() {
+            None => Some(binding::of(template, policy, &self.random.uuid())),
+            Some(existing) => {
+                let desired = binding::of(template, policy, binding::id(&existing).1);
+                // One of an earlier object of the name must be collected first.
+                let is_own = !binding::is_of_earlier(&existing, &desired);
+                is_own.then(|| binding::join(&existing, &desired)).flatten()
             }
+        };
+        if let Some(binding) = written {
+            // Refused only in a namespace that ends, where no binding is needed.
+            let _ = self.put(binding, Endpoint::Main);
         }
     }
-
-    fn create_binding(&mut self, table: usize, key: &str, template: &Value, patch: &Value) {
-        let definition = self.tables[table].definition.clone();
-        let Some(version) = definition.storage() else {
-            return;
-        };
-        let namespace = meta::namespace(template);
-        let (id, finalizer) = if namespace.is_empty() {
-            (names::CLUSTER_BINDING_ID, names::CLUSTER_BINDING_FINALIZER)
-        } else {
-            (names::BINDING_ID, names::BINDING_FINALIZER)
-        };
-        let mut binding = json!({});
-        crate::merge::merge(&mut binding, patch);
-        binding["apiVersion"] = json!(version.full_name);
-        binding["kind"] = json!(&*definition.kind);
-        binding["metadata"]["name"] = json!(key.rsplit('/').next());
-        binding["metadata"]["labels"][id] = json!(self.random.uuid());
-        binding["metadata"]["finalizers"] = json!([finalizer]);
-        binding["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": template["apiVersion"], "kind": template["kind"],
-            "name": meta::name(template), "uid": meta::uid(template),
-            "controller": true, "blockOwnerDeletion": true,
-        }]);
-        let target = Target {
-            table,
-            definition: &definition,
-            version,
-            namespace,
-            name: "",
-            endpoint: Endpoint::Main,
-            manager: super::KARMADA,
-            dry_run: false,
-        };
-        // Refused only in a namespace that ends, where no binding is needed.
-        let _ = self.create(&target, binding);
-    }
-}
-
-fn owned_by(binding: &Value, template: &Value) -> bool {
-    let owners = meta::list(binding, "ownerReferences");
-    owners.iter().any(|owner| owner["uid"] == meta::uid(template))
 }

@@ -3,9 +3,8 @@
 use super::{Interpreter, actor::Actor};
 use crate::{meta, prepare::Endpoint, state::State};
 use fedgate_karmada::{
-    Object,
+    Object, binding,
     condition::fully_applied,
-    names,
     schedule::{self, Placed},
     work,
 };
@@ -165,9 +164,7 @@ impl State {
             self.delete_work(&key);
         }
         let mut left = meta::list(binding, "finalizers").to_vec();
-        left.retain(|finalizer| {
-            finalizer != names::BINDING_FINALIZER && finalizer != names::CLUSTER_BINDING_FINALIZER
-        });
+        left.retain(|finalizer| !binding::FINALIZERS.iter().any(|own| finalizer == own));
         let patch = json!({"metadata": {"finalizers": left}});
         self.karmada_patch(table, binding, Endpoint::Main, &patch);
     }

@@ -3,10 +3,9 @@
 use crate::{meta, state::State};
 use fedgate_karmada::claim::{self, Claim, Decision};
 use serde_json::Value;
-use std::sync::Arc;
 
 /// Decides whose a template is.
-pub(super) fn decide(state: &State, template: &Value) -> Decision<Arc<Value>> {
+pub(super) fn decide(state: &State, template: &Value) -> Decision {
     let policies = |claim: Claim| state.table("policy.karmada.io", claim.plural());
     claim::decide(
         template,

@@ -4,7 +4,7 @@ use crate::{
     definition::Definition, garbage::Deletion, meta, plane::Shared, prepare::Endpoint, state::State,
     status::Status, write::Target,
 };
-use fedgate_karmada::{Object, manifest, names, schedule, work};
+use fedgate_karmada::{Object, binding, manifest, names, schedule, work};
 use serde_json::{Value, json};
 use std::{mem::take, sync::Arc};
 
@@ -21,11 +21,7 @@ impl State {
 
     /// The Works of a binding, those that end, too.
     pub(super) fn works_of(&self, binding: &Value) -> Vec<(Box<str>, Arc<Value>)> {
-        let label = match meta::namespace(binding) {
-            "" => names::CLUSTER_BINDING_ID,
-            _ => names::BINDING_ID,
-        };
-        let id = binding.label(label).unwrap_or_default();
+        let (label, id) = binding::id(binding);
         let none = id.is_empty() || self.karmada.as_ref().is_none_or(|actor| actor.members.is_empty());
         let Some(works) = self.works().filter(|_| !none) else {
             return Vec::new();
