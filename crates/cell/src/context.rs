@@ -7,15 +7,22 @@ use super::{
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
+    backoff::RetryTimer,
+    key::Plane,
     plan::{Effect, Target},
+    random::HashMap,
     runtime::{self, index::RoleState},
 };
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// State of a cell beside the runtime's own.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct State {
     /// Settings.
-    pub settings: Settings,
+    pub settings: Arc<Settings>,
+    /// Pauses before an object is released on a plane that did not answer.
+    pub release_timers: Mutex<HashMap<Plane, RetryTimer>>,
 }
 
 /// The state that all controllers share.
