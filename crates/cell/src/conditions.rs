@@ -177,11 +177,6 @@ fn available(seen: &ReadyInputs<'_>) -> Option<Verdict> {
     }
 }
 
-/// True if there is a condition of this type, and it is True.
-pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
-    find(conditions, type_).is_some_and(|c| c.status == True)
-}
-
 /// The conditions of an Instance that a plan writes.
 pub fn written(plan: &Plan<Prepared>) -> Option<Vec<Condition>> {
     plan.effects.iter().find_map(|effect| match &effect.write {

@@ -1,11 +1,6 @@
 //! State that the cell's controllers share beside the runtime's own, and which of their writes are logged.
 
-use super::{
-    index::{CellIndex, watches::Command},
-    reason::WriteReason,
-    settings::Settings,
-};
-use fedgate_api::names::ProjectKey;
+use super::{index::CellIndex, reason::WriteReason, settings::Settings};
 use fedgate_engine::{
     backoff::RetryTimer,
     key::Plane,
@@ -46,9 +41,4 @@ impl RoleState for State {
             tracing::info!(%plane, kind = %target.kind(), namespace, name, reason = reason.label(), "done");
         }
     }
-}
-
-/// Requests the claims of a project, and thereby its connection.
-pub fn request_project(shared: &Shared, project: &ProjectKey) {
-    shared.send(Command::ConnectProject(project.clone()));
 }

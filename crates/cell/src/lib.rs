@@ -212,7 +212,7 @@ impl Role for Cell {
     }
 
     fn sweep(&self, shared: &Shared) -> Vec<Key> {
-        self.release_unneeded(shared, &mut self.known.lock());
+        Self::release_unneeded(shared, &mut self.known.lock());
         Vec::new()
     }
 

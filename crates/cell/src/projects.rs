@@ -138,7 +138,7 @@ impl Cell {
     }
 
     /// Releases projects that have not been needed since the last call.
-    pub(super) fn release_unneeded(&self, shared: &Shared, known: &mut KnownProjects) {
+    pub(super) fn release_unneeded(shared: &Shared, known: &mut KnownProjects) {
         let needed = shared.index.lock().needed_projects(shared.settings.quota);
         let mut over = Vec::new();
         known.wanted.retain(|project, wanted| {
@@ -150,11 +150,11 @@ impl Cell {
         for project in over {
             tracing::info!(%project, "no Instance needs the project's quota; the watch of its claims ends");
             shared.index.lock().unreachable.remove(&project);
-            self.disengage_project(shared, &project);
+            Self::disengage_project(shared, &project);
         }
     }
 
-    fn disengage_project(&self, shared: &Shared, project: &ProjectKey) {
+    fn disengage_project(shared: &Shared, project: &ProjectKey) {
         let plane = project_plane(project);
         shared.disengage(&plane);
         shared.release_timers.lock().remove(&plane);
@@ -178,7 +178,7 @@ impl Cell {
             ProjectEvent::Removed { key } => {
                 tracing::info!(project = %key, "project removed; its granted claims are kept");
                 known.found.remove(&key);
-                self.disengage_project(shared, &key);
+                Self::disengage_project(shared, &key);
                 // The project stays wanted: if it appears again, perhaps at another address, waiting keys continue.
                 if known.wanted.contains_key(&key) {
                     Self::lose_project(shared, &key);

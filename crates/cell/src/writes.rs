@@ -34,18 +34,8 @@ pub fn patch_labels(target: Target, uid: &str, labels: &Value, reason: WriteReas
     Effect::main(target, Write::Merge { patch }, reason)
 }
 
-/// The deletion of the object with this UID.
-pub fn delete(target: Target, uid: &str, reason: WriteReason) -> Effect {
-    delete_version(target, uid, None, reason)
-}
-
-/// The deletion of the object with this UID, if it still has this resourceVersion.
-pub fn delete_version(
-    target: Target,
-    uid: &str,
-    resource_version: Option<String>,
-    reason: WriteReason,
-) -> Effect {
+/// The deletion of the object with this UID, if it still has the resourceVersion that is given.
+pub fn delete(target: Target, uid: &str, resource_version: Option<String>, reason: WriteReason) -> Effect {
     let uid = uid.to_owned();
     Effect::main(
         target,

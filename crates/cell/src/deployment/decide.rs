@@ -17,7 +17,7 @@ use crate::{
         self, Policy, RolloutHold, Step, StepAction, StepReason,
         make::{self, NewInstance},
     },
-    writes::{self, create, delete_version, finalizers, patch_labels},
+    writes::{self, create, delete, finalizers, patch_labels},
 };
 use fedgate_api::{
     Place, Reason, WorkloadDeploymentStatus,
@@ -217,7 +217,7 @@ fn rollout_writes(
             }
             StepAction::Delete { uid, version } => {
                 let version = version.as_ref().map(ToString::to_string);
-                effects.push(delete_version(target, uid, version, delete_reason(step.why)));
+                effects.push(delete(target, uid, version, delete_reason(step.why)));
             }
             StepAction::PatchLabels { uid, patch } => {
                 effects.push(patch_labels(target, uid, patch, WriteReason::InstanceLabels));

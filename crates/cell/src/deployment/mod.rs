@@ -12,8 +12,8 @@ pub mod triggers;
 
 use super::{
     conditions::{REFUSES, has_same_cause},
-    context::{Context, State, request_project},
-    index::tables::TableId,
+    context::{Context, State},
+    index::{tables::TableId, watches::Command},
 };
 use decide::DeploymentDecision;
 use fedgate_engine::{
@@ -55,7 +55,7 @@ impl Reconciler for Deployments {
             return Step::End(Requeue::AwaitChange);
         };
         if let Some(project) = &snapshot.unwatched {
-            request_project(run.ctx, project);
+            run.ctx.send(Command::ConnectProject(project.clone()));
         }
         let now = run.ctx.now();
         snapshot.refused = self.refused.lock().get(run.key).cloned();

@@ -18,21 +18,24 @@ impl CellIndex {
     }
 
     pub(super) fn context_change(&self, delta: &RowChange<NetworkContext>) -> Change {
-        self.network_change([&delta.name.1].into(), &delta.name.0)
+        self.network_change(&[&delta.name.1].into(), &delta.name.0)
     }
 
     pub(super) fn subnet_claim_change(&self, delta: &RowChange<SubnetClaim>) -> Change {
         let (namespace, name) = &delta.name;
         let rows = [self.subnet_claims.get(namespace, name), delta.old.as_ref()];
         let contexts = rows.into_iter().flatten().map(|row| &row.digest.context);
-        self.network_change(contexts.collect(), namespace)
+        self.network_change(&contexts.collect(), namespace)
     }
 
     pub(super) fn subnet_change(&self, delta: &RowChange<bool>) -> Change {
         let (namespace, name) = &delta.name;
         let claims = self.subnet_claims.in_namespace(namespace);
         let of_it = claims.filter(|(_, claim)| claim.digest.subnet.as_ref() == Some(name));
-        self.network_change(of_it.map(|(_, claim)| &claim.digest.context).collect(), namespace)
+        self.network_change(
+            &of_it.map(|(_, claim)| &claim.digest.context).collect(),
+            namespace,
+        )
     }
 
     /// The deployment that a binding belongs to, by the binding's name.
@@ -43,7 +46,7 @@ impl CellIndex {
     }
 
     /// The change of the network of all deployments whose bindings refer to one of these contexts of a namespace.
-    fn network_change(&self, contexts: BTreeSet<&Arc<str>>, namespace: &str) -> Change {
+    fn network_change(&self, contexts: &BTreeSet<&Arc<str>>, namespace: &str) -> Change {
         let leads = |row: &Row<Binding>| {
             let context = row.digest.context.as_ref();
             context.is_some_and(|(of, name)| **of == *namespace && contexts.contains(name))

@@ -2,7 +2,7 @@
 
 use super::observe::InstanceSnapshot;
 use crate::{
-    conditions::{self, Verdict, gates, is_final_state, is_true, written},
+    conditions::{self, Verdict, gates, is_final_state, written},
     reason::WriteReason,
     writes,
 };
@@ -140,7 +140,10 @@ fn conditions(snapshot: &InstanceSnapshot, quota: Option<&Verdict>, now: Timesta
     });
     // The controller that replaces Instances infers from Initialized that the Instance has been ready with its
     // template.
-    if ready.status != True && !snapshot.row.deleting && is_true(&conditions, READY) {
+    if ready.status != True
+        && !snapshot.row.deleting
+        && find(&conditions, READY).is_some_and(|c| c.status == True)
+    {
         let message = "Instance has been ready";
         say(
             &mut conditions,

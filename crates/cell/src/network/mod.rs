@@ -118,7 +118,7 @@ impl<'a> Deployment<'a> {
                 && !(row.deleting || is_wanted || self.is_used(interface, &row.digest))
             {
                 let target = TableId::Bindings.target(self.namespace, name);
-                writes.push(delete(target, &row.uid, WriteReason::NetworkBindingUnused));
+                writes.push(delete(target, &row.uid, None, WriteReason::NetworkBindingUnused));
             }
         }
         let state = match refused {

@@ -62,7 +62,7 @@ impl Planner<'_> {
     /// Deletes the object together with its Instance.
     pub(super) fn detach(&self, kind: &AttachedKind) -> Option<Effect> {
         let own = self.own_attached(kind).filter(|own| !own.deleting)?;
-        Some(delete(self.target(kind.table), &own.uid, kind.stopped))
+        Some(delete(self.target(kind.table), &own.uid, None, kind.stopped))
     }
 
     /// Creates, patches or deletes the object so that it matches `wanted`.
@@ -81,7 +81,9 @@ impl Planner<'_> {
                 let change = json!({"spec": diff::merge_patch(&found, &spec)?});
                 Some(patch(known, target, change, kind.reason))
             }
-            (None, _, Some(known)) if !known.deleting => Some(delete(target, &known.uid, kind.unwanted)),
+            (None, _, Some(known)) if !known.deleting => {
+                Some(delete(target, &known.uid, None, kind.unwanted))
+            }
             _ => None,
         }
     }

@@ -119,7 +119,7 @@ impl Planner<'_> {
     }
 
     pub(super) fn delete_pod(&self, pod: &Row<Pod>, reason: WriteReason) -> Effect {
-        delete(self.target(TableId::Pods), &pod.uid, reason)
+        delete(self.target(TableId::Pods), &pod.uid, None, reason)
     }
 
     /// A patch of the Instance itself.
@@ -361,8 +361,10 @@ impl Planner<'_> {
         {
             report = report.without(why);
         }
+        let Settings { provider, pods, .. } = self.around.settings;
         if let Some(why) = self.around.held
-            && self.around.settings.pods.network_policies
+            && *provider
+            && pods.network_policies
             && self.own_attached(&POLICY).is_none()
         {
             report = report.without(why);

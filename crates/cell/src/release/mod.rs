@@ -3,16 +3,17 @@
 //! (contract: cell.md §6). Its controller tries each recorded release until the plane of the record answers.
 
 use crate::{
-    context::{Context, request_project},
+    context::Context,
     index::{
         CellIndex,
         change::Change,
         digest,
         release_records::{self, Record, RecordPlace},
         tables::TableId,
+        watches::Command,
     },
     reason::WriteReason,
-    writes::{MANAGED_BY, create, delete, delete_version, patch},
+    writes::{MANAGED_BY, create, delete, patch},
 };
 use fedgate_engine::{
     backoff::Backoff,
@@ -53,7 +54,7 @@ pub async fn attempt(ctx: &Context<'_>, uid: &str, record: &Record) -> Released 
         drop(index);
         if !engaged {
             // No other object may need the connection to this plane any more.
-            request_project(ctx, project);
+            ctx.send(Command::ConnectProject(project.clone()));
             return Released::Connecting(CONNECTED_WITHIN);
         }
     }
@@ -130,7 +131,7 @@ async fn release(ctx: &Context<'_>, uid: &str, target: &Target) -> Result<(), Fa
     let Some(uid) = meta.uid.as_deref().filter(|_| is_left) else {
         return Ok(());
     };
-    let deletion = delete(target.clone(), uid, WriteReason::Release);
+    let deletion = delete(target.clone(), uid, None, WriteReason::Release);
     ctx.execute(Plan::one(deletion)).await.map(drop)
 }
 
@@ -188,7 +189,7 @@ pub async fn reconcile(ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure>
     if records.keys().all(is_done) {
         // Another record may have been added meanwhile.
         let version = Some(row.resource_version());
-        let effect = delete_version(target, &row.uid, version, WriteReason::ReleasesDone);
+        let effect = delete(target, &row.uid, version, WriteReason::ReleasesDone);
         ctx.execute(Plan::one(effect)).await?;
     } else if !done.is_empty() {
         let effect = patch(&row, target, json!({"data": done}), WriteReason::ReleaseDone);

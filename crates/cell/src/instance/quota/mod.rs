@@ -5,10 +5,11 @@ pub mod decide;
 
 use crate::{
     conditions::Verdict,
-    context::{Context, request_project},
+    context::Context,
     index::{
         digest::{self, claim_name},
         release_records::Record,
+        watches::Command,
     },
     instance::{
         decide::{has_claimed, may_claim},
@@ -147,7 +148,7 @@ async fn answer(ctx: &Context<'_>, snapshot: &InstanceSnapshot, claimant: &Claim
                 return (invalid, false);
             }
         },
-        ClaimAction::Delete(uid) => delete(claimant.target(), uid, WriteReason::QuotaClaimAnew),
+        ClaimAction::Delete(uid) => delete(claimant.target(), uid, None, WriteReason::QuotaClaimAnew),
     };
     let answer = match ctx.execute(Plan::one(effect)).await {
         Ok(_) => answer,
@@ -203,7 +204,7 @@ async fn look_up_claim(
                 }
             }
             None => {
-                request_project(ctx, claimant.project);
+                ctx.send(Command::ConnectProject(claimant.project.clone()));
                 return Ok(ClaimLookup::Later(Requeue::After(LIST_PATIENCE)));
             }
         }

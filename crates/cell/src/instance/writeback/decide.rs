@@ -8,7 +8,7 @@ use crate::{
     },
     instance::observe::InstanceSnapshot as Local,
     reason::WriteReason,
-    writes::{controlled_by, create, delete_version},
+    writes::{controlled_by, create, delete},
 };
 use fedgate_api::{API_VERSION, keys};
 use fedgate_engine::{
@@ -79,7 +79,7 @@ pub fn decide(local: &Local, seen: &HubView, memory: &Memory) -> CopyDecision {
         CopyOwner::ThisInstance => wanted.update(found, memory),
         CopyOwner::Leftover => {
             let version = Some(found.resource_version());
-            let effect = delete_version(
+            let effect = delete(
                 wanted.target(),
                 &found.uid,
                 version,
