@@ -4,12 +4,10 @@ use super::{ConfigError, ProcessArgs};
 use clap::{Args, ValueEnum};
 use fedgate_api::{Quantity, names::ProjectKey};
 use fedgate_cell::{
-    index::IndexConfig,
     instance_types::{InstanceSize, InstanceTypes},
-    settings::{Limits, MAX_REPLICAS, PodSettings, ProviderSettings, Security, Settings},
+    settings::{MAX_REPLICAS, PodSettings, Settings},
 };
 use fedgate_operator::args::duration;
-use serde_json::{Value, json};
 use std::{path::PathBuf, time::Duration};
 
 /// The program that runs the Instances.
@@ -71,39 +69,9 @@ pub struct CellArgs {
     /// Program that runs the Instances.
     #[arg(long, env = "FEDGATE_PROVIDER", value_enum, default_value = "pod")]
     pub provider: ProviderName,
-    /// Label that nodes need to run Pods, as key=value; may be repeated.
-    #[arg(long = "pod-node-selector", env = "FEDGATE_POD_NODE_SELECTOR", value_name = "KEY=VALUE", value_parser = pair, value_delimiter = ',')]
-    pub node_selector: Vec<(String, String)>,
-    /// Node taint that Pods tolerate, as key=value:effect or key:effect; may be repeated.
-    #[arg(long = "pod-toleration", env = "FEDGATE_POD_TOLERATION", value_name = "KEY[=VALUE]:EFFECT", value_parser = toleration, value_delimiter = ',')]
-    pub tolerations: Vec<Value>,
-    /// Runtime class of Pods.
-    #[arg(
-        long = "pod-runtime-class",
-        env = "FEDGATE_POD_RUNTIME_CLASS",
-        value_name = "NAME"
-    )]
-    pub runtime_class: Option<String>,
-    /// Annotation of Pods, such as a network attachment, as key=value; may be repeated.
-    #[arg(long = "pod-annotation", env = "FEDGATE_POD_ANNOTATION", value_name = "KEY=VALUE", value_parser = pair)]
-    pub annotations: Vec<(String, String)>,
-    /// Profile of the Pod Security Standards that Pods comply with. A tenant's namespace without an enforced profile
-    /// gets its label before the first Pod; an existing label is kept.
-    #[arg(long, env = "FEDGATE_POD_SECURITY", value_enum, default_value = "restricted")]
-    pub pod_security: Security,
-    /// Give each Instance a `NetworkPolicy` that admits only the traffic in networkPolicy.ingress of its template.
-    #[arg(long, env = "FEDGATE_NETWORK_POLICIES", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub network_policies: bool,
-    /// Annotation with which the runtime publishes a Pod's external address.
-    #[arg(
-        long = "pod-external-address",
-        env = "FEDGATE_POD_EXTERNAL_ADDRESS",
-        value_name = "KEY"
-    )]
-    pub external_address: Option<String>,
-    /// Serve an Instance with a single port on port 443, as unikraft-provider does.
-    #[arg(long, env = "FEDGATE_SERVICE_SINGLE_PORT_443", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub service_single_port_443: bool,
+    /// Flags for the Pods.
+    #[command(flatten)]
+    pub pods: PodSettings,
     /// Size of an instance type, as name=cpu:memory, for example acme/large=4:8Gi; may be repeated.
     #[arg(long = "instance-type", env = "FEDGATE_INSTANCE_TYPE", value_name = "NAME=CPU:MEMORY", value_parser = instance_type, value_delimiter = ',')]
     pub instance_types: Vec<(String, InstanceSize)>,
@@ -162,9 +130,7 @@ pub struct CellConfig {
     pub hub_kubeconfig: Option<PathBuf>,
     /// The API server in which quota is claimed.
     pub quota: Quota,
-    /// Settings that the index depends on.
-    pub reading: IndexConfig,
-    /// The controllers' settings.
+    /// The role's settings.
     pub settings: Settings,
     /// Namespace and name of the Lease; `None` without election.
     pub lease: Option<(String, String)>,
@@ -201,14 +167,7 @@ impl CellArgs {
             quota_project,
             quota_release,
             provider,
-            node_selector,
-            tolerations,
-            runtime_class,
-            annotations,
-            pod_security,
-            network_policies,
-            external_address,
-            service_single_port_443,
+            pods,
             instance_types,
             max_replicas,
             cross_namespace_networks,
@@ -237,49 +196,30 @@ impl CellArgs {
         for (name, size) in instance_types {
             sizes.insert(&name, size);
         }
-        let limits = Limits {
-            replicas: max_replicas,
-            sizes: sizes.clone(),
-            cross_namespace_networks,
-        };
-        let external = external_address.map(Into::into);
-        let settings = Settings {
-            provider: (provider == ProviderName::Pod).then(|| ProviderSettings {
-                pod: PodSettings {
-                    node_selector: node_selector.into_iter().collect(),
-                    tolerations,
-                    runtime_class,
-                    annotations: annotations.into_iter().collect(),
-                    security: pod_security,
-                },
-                network_policies,
-                single_port_443: service_single_port_443,
-            }),
-            sizes,
-            quota: quota != Quota::Off && !quota_release,
-            status_interval,
-        };
         let project = match &quota {
             Quota::Own(project) => Some(project.clone()),
             _ => None,
         };
-        let reading = IndexConfig {
+        let settings = Settings {
             cell: name.unwrap_or_default().into(),
             place: location.map(Into::into).zip(city.map(Into::into)),
             networking,
             data: referenced_data,
-            provider: settings.provider.is_some(),
             hub: hub_kubeconfig.is_some(),
+            quota: quota != Quota::Off && !quota_release,
             project,
             namespace: (*namespace).into(),
-            external,
-            limits: limits.into(),
+            provider: provider == ProviderName::Pod,
+            pods,
+            sizes,
+            max_replicas,
+            cross_namespace_networks,
+            status_interval,
         };
         Ok(CellConfig {
             cell_kubeconfig,
             hub_kubeconfig,
             quota,
-            reading,
             settings,
             lease: process.lease(namespace, lease_name),
             process,
@@ -289,31 +229,6 @@ impl CellArgs {
 
 fn project(text: &str) -> Result<ProjectKey, String> {
     ProjectKey::parse(text).map_err(|e| e.to_string())
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text
-        .split_once('=')
-        .filter(|(key, _)| !key.is_empty())
-        .ok_or_else(|| format!("{text:?} is no pair; write key=value"))?;
-    Ok((key.to_owned(), value.to_owned()))
-}
-
-fn toleration(text: &str) -> Result<Value, String> {
-    let form = || format!("{text:?} is no toleration; write key=value:effect, or key:effect for any value");
-    let (taint, effect) = text.rsplit_once(':').ok_or_else(form)?;
-    if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-        return Err(format!(
-            "{effect:?} is no effect; NoSchedule, PreferNoSchedule and NoExecute are"
-        ));
-    }
-    match taint.split_once('=') {
-        Some((key, value)) if !key.is_empty() => {
-            Ok(json!({"key": key, "operator": "Equal", "value": value, "effect": effect}))
-        }
-        None if !taint.is_empty() => Ok(json!({"key": taint, "operator": "Exists", "effect": effect})),
-        _ => Err(form()),
-    }
 }
 
 pub(super) fn instance_type(text: &str) -> Result<(String, InstanceSize), String> {
@@ -332,6 +247,8 @@ pub(super) fn instance_type(text: &str) -> Result<(String, InstanceSize), String
 mod tests {
     use super::*;
     use clap::Parser;
+    use fedgate_cell::settings::Security;
+    use serde_json::json;
 
     fn parse(arguments: &[&str]) -> Result<CellConfig, String> {
         #[derive(Debug, Parser)]
@@ -347,8 +264,8 @@ mod tests {
     fn a_cell_that_stands_alone_needs_nothing() {
         let config = parse(&[]).unwrap();
         assert_eq!(config.quota, Quota::Off);
-        assert!(config.reading.provider && config.reading.data);
-        assert!(!config.reading.hub && !config.reading.networking && !config.settings.quota);
+        assert!(config.settings.provider && config.settings.data);
+        assert!(!config.settings.hub && !config.settings.networking && !config.settings.quota);
         assert_eq!(
             config.lease,
             Some(("fedgate-system".to_owned(), "fedgate-cell".to_owned()))
@@ -395,12 +312,12 @@ mod tests {
             "--service-single-port-443",
         ])
         .unwrap();
-        let provider = config.settings.provider.unwrap();
-        assert_eq!(provider.pod.security, Security::Restricted);
-        assert!(provider.single_port_443);
-        assert_eq!(provider.pod.node_selector["type"], "virtual");
+        let pods = &config.settings.pods;
+        assert_eq!(pods.pod_security, Security::Restricted);
+        assert!(pods.service_single_port_443);
+        assert_eq!(pods.node_selector, [("type".to_owned(), "virtual".to_owned())]);
         assert_eq!(
-            provider.pod.tolerations,
+            pods.tolerations,
             [
                 json!({"key": "virtual", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}),
                 json!({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}),
@@ -412,7 +329,6 @@ mod tests {
             mebibytes: 8192,
         };
         assert_eq!(config.settings.sizes.footprint(&spec).unwrap().size, size);
-        assert_eq!(config.reading.limits.sizes, config.settings.sizes);
         for bad in [
             "--pod-toleration=a=b:Sometimes",
             "--pod-node-selector=a",

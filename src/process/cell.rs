@@ -35,7 +35,7 @@ pub async fn run_cell(
         }
         Quota::Off | Quota::Below(_) | Quota::Own(_) => futures::stream::pending().boxed(),
     };
-    let name = config.reading.cell.clone();
+    let name = config.settings.cell.clone();
     let planes = Setup {
         cell,
         hub,
@@ -44,7 +44,6 @@ pub async fn run_cell(
             Quota::Below(path) => on_demand(&start, Some(path), |project| Some(path_of(project))),
             Quota::Own(_) => on_demand(&start, config.cell_kubeconfig, |_| None),
         },
-        reading: config.reading,
         settings: config.settings,
     };
     let role = fedgate_cell::new(planes, setup);

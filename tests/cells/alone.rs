@@ -3,9 +3,8 @@
 use crate::support::{
     Case, Wish,
     case::{Mark, is_true},
-    condition,
     kinds::{DEPLOYMENT, INSTANCE, NAMESPACE, POD},
-    lone_trials, says, seconds, trials, uid, wait_for, with_cleanup,
+    lone_trials, message, says, seconds, trials, uid, wait_for, with_cleanup,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
@@ -119,9 +118,7 @@ async fn w24_a_deployment_of_another_city_runs_nothing(case: Case) {
             said,
         )
         .await;
-    let message = condition(&told, "Available")
-        .and_then(|c| c["message"].as_str())
-        .unwrap_or_default();
+    let message = message(&told, "Available");
     assert!(message.contains("DFW") && message.contains("LAB"), "{message}");
     assert!(lab.list(&INSTANCE, &case.ns, "").await.is_empty());
     let here = json!({"spec": {"cityCode": "LAB"}});

@@ -3,9 +3,8 @@
 use crate::support::{
     Case, Wish,
     case::is_true,
-    condition,
     kinds::{DEPLOYMENT, EVENT, INSTANCE, POD, SERVICE, WORKLOAD},
-    says, seconds, trials, uid, wait_for,
+    message, says, seconds, trials, uid, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -19,13 +18,6 @@ trials![
 
 /// UID of a Workload that nobody has.
 const WORKLOAD_UID: &str = "5f1c2d9e-0000-4000-8000-000000000001";
-
-/// What a condition of an object says in words.
-fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
-    condition(object, kind)
-        .and_then(|c| c["message"].as_str())
-        .unwrap_or_default()
-}
 
 async fn w10_an_unknown_management_policy_is_told(case: Case) {
     let unknown = Wish::new("web", 2).policy("Foo");

@@ -4,8 +4,8 @@ use crate::support::{
     Case, Wish,
     case::name,
     compute::{Compute, Ended},
-    kinds::{CONFIG_MAP, DEFINITION, INSTANCE, ROLE, ROLE_BINDING, WORKLOAD},
-    lone_trials, seconds, trials, uid, wait_for, with_cleanup,
+    kinds::{CONFIG_MAP, DEFINITION, INSTANCE, ROLE, ROLE_BINDING},
+    lone_trials, seconds, trials, wait_for, with_cleanup,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -13,8 +13,6 @@ use std::collections::BTreeSet;
 trials![
     #[core]
     c01_a_deployment_is_waited_for_and_is_whole,
-    c02_a_bad_image_blocks_and_undo_mends_it,
-    c03_scaling_and_restarting_wait_for_the_last_instance,
     c04_two_users_at_once_lose_nothing,
     c05_without_a_terminal_nothing_is_lost,
     #[core]
@@ -134,95 +132,6 @@ async fn c01_a_deployment_is_waited_for_and_is_whole(case: Case) {
     case.project
         .gone(&CONFIG_MAP, &case.ns, "compute-revisions.web", seconds(60))
         .await;
-}
-
-async fn c02_a_bad_image_blocks_and_undo_mends_it(case: Case) {
-    let ann = Compute::administrator(&case, "ann");
-    deploy(&ann, "DFW").await;
-    let bad = [
-        "deploy",
-        "web",
-        "--image",
-        "shop/web:broken",
-        "--stall-timeout",
-        "5s",
-    ];
-    let blocked = ann.run(&bad).await.exits(9);
-    assert!(
-        blocked.stderr.contains("default/DFW Blocked") && blocked.stderr.contains("ImageUnavailable"),
-        "{}",
-        blocked.stderr
-    );
-    assert!(
-        blocked.stderr.ends_with("next: kubectl compute trace web\n"),
-        "{}",
-        blocked.stderr
-    );
-    let trace = ann.run(&["trace", "web", "--stuck-after", "1s"]).await.exits(9);
-    assert!(
-        trace.stdout.contains("First broken link (default/DFW)") && trace.stdout.contains("ImageUnavailable"),
-        "{}",
-        trace.stdout
-    );
-    let listed = ann.run(&["instances"]).await.exits(0);
-    assert!(
-        listed.stdout.contains("Failed (image unavailable)"),
-        "{}",
-        listed.stdout
-    );
-    assert!(listed.stderr.contains("1 Failed"), "{}", listed.stderr);
-    let undone = ann.run(&["rollout", "undo", "web", "--yes"]).await.exits(0);
-    assert!(undone.stderr.starts_with("#1 -> #3\n"), "{}", undone.stderr);
-    let live = case
-        .project
-        .get(&WORKLOAD, &case.ns, "web")
-        .await
-        .expect("it is there");
-    let containers = &live["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"];
-    assert_eq!(containers[0]["image"], "shop/web:1");
-    wait_for("the Instance is listed as available", seconds(20), || async {
-        let listed = ann.run(&["instances"]).await.exits(0);
-        (listed.rows()[0].last() == Some(&"Available")).then_some(())
-    })
-    .await;
-}
-
-async fn c03_scaling_and_restarting_wait_for_the_last_instance(case: Case) {
-    let ann = Compute::administrator(&case, "ann");
-    deploy(&ann, "DFW").await;
-    ann.run(&["scale", "web", "--min", "3"]).await.exits(0);
-    let three = instances(&case).await;
-    assert_eq!(three.len(), 3);
-    ann.run(&["scale", "web", "--min", "1"]).await.exits(0);
-    let one = instances(&case).await;
-    assert_eq!(
-        one.iter().map(name).collect::<Vec<_>>(),
-        ["web-default-dfw-0"],
-        "the surplus is gone"
-    );
-    let restarted = ann.run(&["restart", "web"]).await.exits(0);
-    let again = instances(&case).await;
-    assert_eq!(again.len(), 1);
-    assert_ne!(uid(&again[0]), uid(&one[0]), "{}", restarted.stderr);
-    let lines = restarted
-        .stderr
-        .lines()
-        .filter(|line| line.contains(" default/DFW "));
-    let shown: Vec<&str> = lines
-        .filter_map(|line| line.split_once(' '))
-        .map(|(_, row)| row)
-        .collect();
-    assert!(
-        shown.len() > 1 && shown.windows(2).all(|pair| pair[0] != pair[1]),
-        "each line says something new: {}",
-        restarted.stderr
-    );
-    assert_eq!(history(&ann).await.len(), 4);
-    let shown = ann
-        .run(&["rollout", "status", "web", "--watch=false"])
-        .await
-        .exits(0);
-    assert!(shown.stdout.contains("Done"), "{}", shown.stdout);
 }
 
 async fn c04_two_users_at_once_lose_nothing(case: Case) {

@@ -3,12 +3,11 @@
 use crate::support::{
     Case, Wish,
     case::is_true,
-    condition,
     kinds::{
         CONFIG_MAP, DEFINITION, DEPLOYMENT, INSTANCE, Kind, NETWORK_BINDING, POD, SERVING_LOCATION, WORKLOAD,
         kind,
     },
-    label, lone_trials, says, seconds, trials, uid, with_cleanup,
+    label, lone_trials, message, says, seconds, trials, uid, with_cleanup,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
@@ -35,9 +34,7 @@ async fn w12_w23_referenced_data_is_waited_for_and_rolls_nothing(case: Case) {
             ["ReferencedDataReady", "False", "SourceNotFound"],
         )
         .await;
-    let message = condition(&missing, "ReferencedDataReady")
-        .and_then(|c| c["message"].as_str())
-        .unwrap_or_default();
+    let message = message(&missing, "ReferencedDataReady");
     assert!(
         message.contains("settings"),
         "what is missing is named: {message}"
@@ -96,9 +93,7 @@ async fn a_network_that_is_missing_is_told(case: Case) {
             ["Ready", "False", "NetworkFailedToCreate"],
         )
         .await;
-    let message = condition(&instance, "Ready")
-        .and_then(|c| c["message"].as_str())
-        .unwrap_or_default();
+    let message = message(&instance, "Ready");
     assert!(message.contains("missing-1"), "the network is named: {message}");
     case.project_says(&WORKLOAD, "web", ["Available", "False", "NetworkFailedToCreate"])
         .await;

@@ -3,9 +3,8 @@
 use crate::support::{
     Case, Wish,
     case::{is_true, name},
-    condition,
     kinds::{CLAIM, CONFIG_MAP, DEPLOYMENT, INSTANCE, POD},
-    lone_trials, says, seconds, uid, wait_for, with_cleanup,
+    lone_trials, message, says, seconds, uid, wait_for, with_cleanup,
 };
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
@@ -109,9 +108,7 @@ async fn w07_a_minute_without_hub_and_projects(case: Case) {
                 ["ReplicasReady", "False", "QuotaBackendUnavailable"],
             )
             .await;
-        let message = condition(&held, "ReplicasReady")
-            .and_then(|c| c["message"].as_str())
-            .unwrap_or_default();
+        let message = message(&held, "ReplicasReady");
         assert!(
             message.contains("web-us-dfw-1"),
             "what is held is named: {message}"

@@ -3,9 +3,8 @@
 use crate::support::{
     Case, Wish,
     case::{is_true, name},
-    condition,
     kinds::{DEPLOYMENT, INSTANCE, LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, POD, SERVICE, WORKLOAD},
-    seconds, trials, uid,
+    message, seconds, trials, uid,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
@@ -17,7 +16,6 @@ trials![
     w21_a_crash_while_suspended_leaves_no_trace,
     w22_a_crash_loop_is_told_and_fixed_forward,
     w22_a_pod_that_failed_is_replaced_and_its_instance_stays,
-    w22_a_clean_exit_is_told_and_run_again,
     #[core]
     ports_make_a_service,
     #[core]
@@ -31,13 +29,6 @@ trials![
 const BAD: &str = "shop/web:broken";
 /// By this label a cell watches what it makes.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-
-/// What a condition of an object says in words.
-fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
-    condition(object, kind)
-        .and_then(|c| c["message"].as_str())
-        .unwrap_or_default()
-}
 
 async fn w08_a_roll_onto_a_bad_image_stops_blocks_nothing_and_is_fixed_forward(case: Case) {
     let wish = Wish::new("web", 3);
@@ -201,25 +192,6 @@ async fn w22_a_pod_that_failed_is_replaced_and_its_instance_stays(case: Case) {
         .await;
     assert_eq!(uid(&after), uid(&before));
     case.runs(&wish).await;
-}
-
-async fn w22_a_clean_exit_is_told_and_run_again(case: Case) {
-    let wish = Wish::new("web", 1).image("shop/web:exits");
-    case.create(&wish).await;
-    case.cell_says(&INSTANCE, "web-us-dfw-0", ["Available", "False", "Stopped"])
-        .await;
-    let attempted = case
-        .sees(&INSTANCE, "web-us-dfw-0", "has been run again and waits", |i| {
-            let recovery = i["metadata"]["annotations"][keys::RECOVERY]
-                .as_str()
-                .unwrap_or_default();
-            recovery.contains("\"attempts\":1")
-        })
-        .await;
-    assert!(!is_true(&attempted, "Ready"), "{attempted}");
-    let good = wish.image("shop/web:2");
-    case.update(&good).await;
-    case.runs(&good).await;
 }
 
 async fn ports_make_a_service(case: Case) {

@@ -1,11 +1,13 @@
 //! Derives the condition Ready of an Instance from all other conditions (contract: cell.md §4).
 
+use super::index::digest::Instance;
 use fedgate_api::conditions::{
     Condition,
     ConditionStatus::{self, False, True},
     Reason, find, priority, set,
     types::{AVAILABLE, PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
 };
+use fedgate_engine::plan::{Plan, Prepared, Write};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -22,13 +24,11 @@ pub mod gates {
 /// Inputs of the condition Ready.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadyInputs<'a> {
+    /// The Instance.
+    pub instance: &'a Instance,
     /// True if the Instance is being deleted.
     pub deleting: bool,
-    /// `status.suspended`.
-    pub suspended: bool,
-    /// Names of the scheduling gates, in order.
-    pub gates: &'a [&'a str],
-    /// Conditions of the Instance.
+    /// The conditions that are about to be written to the Instance.
     pub conditions: &'a [Condition],
     /// Message of the network's rejection of the deployment, if any.
     pub network_refused: Option<&'a str>,
@@ -56,7 +56,7 @@ impl Verdict {
     }
 
     /// Copies the value of a condition.
-    pub fn like(condition: &Condition) -> Self {
+    pub fn from_condition(condition: &Condition) -> Self {
         Self {
             status: condition.status,
             reason: condition.reason.clone(),
@@ -84,26 +84,26 @@ pub fn ready(seen: &ReadyInputs<'_>) -> Verdict {
         }
         return Verdict::of(False, Reason::Stopping, "Instance is being deleted");
     }
-    if seen.suspended {
+    if seen.instance.suspended {
         return Verdict::of(False, Reason::Suspended, "Instance is suspended");
     }
-    if !seen.gates.is_empty() {
-        return gated(seen);
+    if !seen.instance.gates.is_empty() {
+        return behind_gates(seen);
     }
     programmed(seen)
         .or_else(|| available(seen))
         .unwrap_or_else(|| Verdict::of(True, Reason::Available, "Instance is ready"))
 }
 
-fn gated(seen: &ReadyInputs<'_>) -> Verdict {
-    let behind = |gate: &str| seen.gates.contains(&gate);
-    let waiting = format!("Scheduling gates present: {}", seen.gates.join(", "));
+fn behind_gates(seen: &ReadyInputs<'_>) -> Verdict {
+    let behind = |gate: &str| seen.instance.has_gate(gate);
+    let waiting = format!("Scheduling gates present: {}", seen.instance.gates.join(", "));
     let quota = find(seen.conditions, QUOTA_GRANTED)
         .filter(|c| behind(gates::QUOTA) && c.status == False)
         .map(|c| Verdict::of(False, Reason::PendingQuota, &*c.message));
     let data = find(seen.conditions, REFERENCED_DATA_READY)
         .filter(|c| behind(gates::REFERENCED_DATA) && c.status != True)
-        .map(Verdict::like);
+        .map(Verdict::from_condition);
     let network = seen
         .network_refused
         .filter(|_| behind(gates::NETWORK))
@@ -115,7 +115,7 @@ fn gated(seen: &ReadyInputs<'_>) -> Verdict {
 }
 
 /// The value with the highest priority; the first of several equal values.
-fn worst(first: Verdict, others: impl Iterator<Item = Verdict>) -> Verdict {
+pub fn worst(first: Verdict, others: impl Iterator<Item = Verdict>) -> Verdict {
     others.fold(first, |worst, other| {
         if other.priority() > worst.priority() {
             other
@@ -132,10 +132,10 @@ fn of_provider<'a>(seen: &ReadyInputs<'a>, type_: &str) -> Option<&'a Condition>
 }
 
 /// True if a condition's reason refers to a gate or suspension that has ended.
-pub fn is_left_over(condition: &Condition, seen: &ReadyInputs<'_>) -> bool {
+fn is_left_over(condition: &Condition, seen: &ReadyInputs<'_>) -> bool {
     match Reason::parse(&condition.reason) {
-        Some(Reason::PendingQuota) => !seen.gates.contains(&gates::QUOTA),
-        Some(Reason::Suspended) => !seen.suspended,
+        Some(Reason::PendingQuota) => !seen.instance.has_gate(gates::QUOTA),
+        Some(Reason::Suspended) => !seen.instance.suspended,
         _ => false,
     }
 }
@@ -159,27 +159,30 @@ fn programmed(seen: &ReadyInputs<'_>) -> Option<Verdict> {
                 "Instance has not been programmed",
             )
         },
-        Verdict::like,
+        Verdict::from_condition,
     );
     let others = seen.conditions.iter().filter(|c| {
         ![READY, QUOTA_GRANTED, PROGRAMMED].contains(&c.type_.as_str())
             && c.status != True
             && !is_left_over(c, seen)
     });
-    Some(worst(own, others.map(Verdict::like)))
+    Some(worst(own, others.map(Verdict::from_condition)))
 }
 
 fn available(seen: &ReadyInputs<'_>) -> Option<Verdict> {
     match of_provider(seen, AVAILABLE) {
         Some(c) if c.status == True => None,
-        Some(c) if Reason::parse(&c.reason) != Some(Reason::Pending) => Some(Verdict::like(c)),
+        Some(c) if Reason::parse(&c.reason) != Some(Reason::Pending) => Some(Verdict::from_condition(c)),
         _ => Some(Verdict::of(False, Reason::Pending, "Instance is not available")),
     }
 }
 
-/// True if there is a condition of this type, and it is True.
-pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
-    find(conditions, type_).is_some_and(|c| c.status == True)
+/// The conditions of an Instance that a plan writes.
+pub fn written(plan: &Plan<Prepared>) -> Option<Vec<Condition>> {
+    plan.effects.iter().find_map(|effect| match &effect.write {
+        Write::Merge { patch } => serde_json::from_value(patch["status"]["conditions"].clone()).ok(),
+        _ => None,
+    })
 }
 
 /// The error of referenced data, as the federation's annotation has it.
@@ -216,7 +219,7 @@ pub const UNPLACED: &str = "no node of the cell takes the Pod";
 
 /// True if two messages of a server have the same reason. Numbers and ids in server messages may differ each time, and each
 /// written difference would trigger another retry.
-pub fn is_alike(before: &str, now: &str) -> bool {
+pub fn has_same_cause(before: &str, now: &str) -> bool {
     let words = |text: &'_ str| -> Vec<String> {
         let all = text.split_whitespace();
         let all = all.filter(|word| !word.bytes().any(|b| b.is_ascii_digit()));
@@ -249,11 +252,17 @@ mod tests {
         ]
     }
 
-    fn seen<'a>(gates: &'a [&'a str], conditions: &'a [Condition]) -> ReadyInputs<'a> {
+    fn gated(gates: &[&str]) -> Instance {
+        Instance {
+            gates: gates.iter().map(|gate| (*gate).into()).collect(),
+            ..Instance::default()
+        }
+    }
+
+    fn seen<'a>(instance: &'a Instance, conditions: &'a [Condition]) -> ReadyInputs<'a> {
         ReadyInputs {
+            instance,
             deleting: false,
-            suspended: false,
-            gates,
             conditions,
             network_refused: None,
         }
@@ -272,8 +281,9 @@ mod tests {
     #[test]
     fn a_deletion_comes_before_a_suspension_and_both_before_all_else() {
         let conditions = defaults();
-        let mut of = seen(&[gates::QUOTA], &conditions);
-        of.suspended = true;
+        let mut suspended = gated(&[gates::QUOTA]);
+        suspended.suspended = true;
+        let mut of = seen(&suspended, &conditions);
         check(&of, False, "Suspended", "Instance is suspended");
         of.deleting = true;
         check(&of, False, "Stopping", "Instance is being deleted");
@@ -281,7 +291,7 @@ mod tests {
 
     #[test]
     fn gates_are_named_unless_something_says_why_they_stay() {
-        let all = [gates::NETWORK, gates::QUOTA, gates::REFERENCED_DATA];
+        let all = gated(&[gates::NETWORK, gates::QUOTA, gates::REFERENCED_DATA]);
         let mut conditions = defaults();
         check(
             &seen(&all, &conditions),
@@ -311,7 +321,8 @@ mod tests {
             "NetworkFailedToCreate",
             "network default does not exist",
         );
-        refused.gates = &[gates::QUOTA];
+        let quota = gated(&[gates::QUOTA]);
+        refused.instance = &quota;
         check(&refused, False, "PendingQuota", "vcpus over limit");
     }
 
@@ -322,26 +333,46 @@ mod tests {
             condition(PROGRAMMED, True, "Programmed", ""),
             condition(AVAILABLE, True, "Available", ""),
         ];
-        check(&seen(&[], &conditions), True, "Available", "Instance is ready");
+        check(
+            &seen(&gated(&[]), &conditions),
+            True,
+            "Available",
+            "Instance is ready",
+        );
     }
 
     #[test]
     fn what_is_not_programmed_says_why_if_anything_does() {
         let mut conditions = defaults();
         let pending = "Instance has not been programmed";
-        check(&seen(&[], &conditions), False, "PendingProgramming", pending);
-        check(&seen(&[], &[]), False, "PendingProgramming", pending);
+        check(
+            &seen(&gated(&[]), &conditions),
+            False,
+            "PendingProgramming",
+            pending,
+        );
+        check(&seen(&gated(&[]), &[]), False, "PendingProgramming", pending);
         conditions[0] = condition(PROGRAMMED, Unknown, "ProgrammingInProgress", "the Pod starts");
         check(
-            &seen(&[], &conditions),
+            &seen(&gated(&[]), &conditions),
             Unknown,
             "ProgrammingInProgress",
             "the Pod starts",
         );
         conditions[1] = condition(AVAILABLE, False, "ImageUnavailable", "image x");
-        check(&seen(&[], &conditions), False, "ImageUnavailable", "image x");
+        check(
+            &seen(&gated(&[]), &conditions),
+            False,
+            "ImageUnavailable",
+            "image x",
+        );
         conditions[0] = condition(PROGRAMMED, False, "ConfigurationError", "first");
-        check(&seen(&[], &conditions), False, "ConfigurationError", "first");
+        check(
+            &seen(&gated(&[]), &conditions),
+            False,
+            "ConfigurationError",
+            "first",
+        );
     }
 
     #[test]
@@ -352,14 +383,14 @@ mod tests {
                 condition(AVAILABLE, False, left_over, ""),
             ];
             check(
-                &seen(&[], &conditions),
+                &seen(&gated(&[]), &conditions),
                 False,
                 "PendingProgramming",
                 "Instance has not been programmed",
             );
             conditions[0] = condition(PROGRAMMED, True, "Programmed", "");
             check(
-                &seen(&[], &conditions),
+                &seen(&gated(&[]), &conditions),
                 False,
                 "Pending",
                 "Instance is not available",
@@ -373,10 +404,15 @@ mod tests {
             condition(PROGRAMMED, True, "Programmed", ""),
             condition(AVAILABLE, False, "Starting", "the Pod is not ready"),
         ];
-        check(&seen(&[], &conditions), False, "Starting", "the Pod is not ready");
+        check(
+            &seen(&gated(&[]), &conditions),
+            False,
+            "Starting",
+            "the Pod is not ready",
+        );
         conditions[1] = condition(AVAILABLE, Unknown, "Pending", "Waiting for controller");
         check(
-            &seen(&[], &conditions),
+            &seen(&gated(&[]), &conditions),
             False,
             "Pending",
             "Instance is not available",
@@ -386,12 +422,15 @@ mod tests {
     #[test]
     fn numbers_and_ids_make_no_other_reason() {
         let said = |text: &str| format!("{REFUSES} the Pod: {text}");
-        assert!(is_alike(
+        assert!(has_same_cause(
             &said("exceeded quota, used cpu=3"),
             &said("exceeded quota, used cpu=4")
         ));
-        assert!(!is_alike(&said("exceeded quota"), &said("violates PodSecurity")));
-        assert!(!is_alike(
+        assert!(!has_same_cause(
+            &said("exceeded quota"),
+            &said("violates PodSecurity")
+        ));
+        assert!(!has_same_cause(
             "port 80/TCP is used twice",
             "port 81/TCP is used twice"
         ));

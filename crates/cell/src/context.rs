@@ -1,21 +1,23 @@
 //! State that the cell's controllers share beside the runtime's own, and which of their writes are logged.
 
-use super::{
-    index::{CellIndex, watches::Command},
-    reason::WriteReason,
-    settings::Settings,
-};
-use fedgate_api::names::ProjectKey;
+use super::{index::CellIndex, reason::WriteReason, settings::Settings};
 use fedgate_engine::{
+    backoff::RetryTimer,
+    key::Plane,
     plan::{Effect, Target},
+    random::HashMap,
     runtime::{self, index::RoleState},
 };
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// State of a cell beside the runtime's own.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct State {
     /// Settings.
-    pub settings: Settings,
+    pub settings: Arc<Settings>,
+    /// Pauses before an object is released on a plane that did not answer.
+    pub release_timers: Mutex<HashMap<Plane, RetryTimer>>,
 }
 
 /// The state that all controllers share.
@@ -39,9 +41,4 @@ impl RoleState for State {
             tracing::info!(%plane, kind = %target.kind(), namespace, name, reason = reason.label(), "done");
         }
     }
-}
-
-/// Requests the claims of a project, and thereby its connection.
-pub fn request_project(shared: &Shared, project: &ProjectKey) {
-    shared.send(Command::ConnectProject(project.clone()));
 }

@@ -68,16 +68,11 @@ pub struct Unsized {
     pub problem: String,
 }
 
-/// The only resources that a container may have limits of: quota counts these.
-const COUNTED: [&str; 2] = ["cpu", "memory"];
-
-fn unit(resource: &str) -> (i128, &'static str) {
-    if resource == "cpu" {
-        (NANOS_A_MILLICORE, "m")
-    } else {
-        (NANOS_A_MEBIBYTE, "Mi")
-    }
-}
+/// The only resources that a container may have limits of, because quota counts these: name, unit and suffix of the unit.
+const COUNTED: [(&str, i128, &str); 2] = [
+    ("cpu", NANOS_A_MILLICORE, "m"),
+    ("memory", NANOS_A_MEBIBYTE, "Mi"),
+];
 
 /// The size in a list of resources; `None` unless both are there.
 fn of_list(list: &Value) -> Option<InstanceSize> {
@@ -91,13 +86,13 @@ fn limits(container: &Value) -> &Value {
 }
 
 /// The limit of a container, if it has one.
-fn limit(container: &Value, resource: &str, path: &str) -> Result<Option<i64>, Unsized> {
+fn limit(container: &Value, resource: &str, unit: i128, path: &str) -> Result<Option<i64>, Unsized> {
     let written = &limits(container)[resource];
     if written.is_null() {
         return Ok(None);
     }
     let quantity: Option<Quantity> = serde_json::from_value(written.clone()).ok();
-    let amount = quantity.and_then(|quantity| amount(&quantity, unit(resource).0));
+    let amount = quantity.and_then(|quantity| amount(&quantity, unit));
     amount.map(Some).ok_or_else(|| Unsized {
         path: format!("{path}.resources.limits"),
         problem: format!("{resource} is not more than 0; correct it or leave it out"),
@@ -131,7 +126,7 @@ impl InstanceTypes {
         let path = |n: usize| format!("runtime.sandbox.containers[{n}]");
         for (n, container) in containers.iter().enumerate() {
             let mut named = limits(container).as_object().into_iter().flat_map(Map::keys);
-            if let Some(other) = named.find(|name| !COUNTED.contains(&name.as_str())) {
+            if let Some(other) = named.find(|name| COUNTED.iter().all(|(counted, ..)| name != counted)) {
                 return Err(Unsized {
                     path: format!("{}.resources.limits", path(n)),
                     problem: format!("{other} is not counted by quota; only cpu and memory are"),
@@ -140,11 +135,11 @@ impl InstanceTypes {
         }
         let mut size = whole;
         let mut all = vec![Map::new(); containers.len()];
-        let parts = [("cpu", &mut size.millicores), ("memory", &mut size.mebibytes)];
-        for (resource, total) in parts {
+        let totals = [&mut size.millicores, &mut size.mebibytes];
+        for ((resource, unit, suffix), total) in COUNTED.into_iter().zip(totals) {
             let own = containers.iter().enumerate();
             let own = own
-                .map(|(n, container)| limit(container, resource, &path(n)))
+                .map(|(n, container)| limit(container, resource, unit, &path(n)))
                 .collect::<Result<Vec<Option<i64>>, Unsized>>()?;
             let taken = own.iter().flatten().copied().fold(0, i64::saturating_add);
             let without = i64::try_from(own.iter().filter(|own| own.is_none()).count()).unwrap_or(i64::MAX);
@@ -162,7 +157,7 @@ impl InstanceTypes {
             for (n, own) in own.iter().enumerate() {
                 let value = match own {
                     Some(_) => limits(&containers[n])[resource].clone(),
-                    None => json!(format!("{}{}", left / without.max(1), unit(resource).1)),
+                    None => json!(format!("{}{}", left / without.max(1), suffix)),
                 };
                 all[n].insert(resource.to_owned(), value);
             }
@@ -220,16 +215,20 @@ mod tests {
             let spec = spec(KNOWN, requests, &limits);
             let footprint = sizes.footprint(&spec).unwrap();
             assert_eq!(footprint.size, expected, "{spec}");
-            let sum = |resource: &str| -> i64 {
+            let sum = |resource: &str, unit: i128| -> i64 {
                 let all = footprint.limits.iter();
                 all.map(|of| {
                     let quantity: Quantity = serde_json::from_value(of[resource].clone()).unwrap();
-                    amount(&quantity, unit(resource).0).unwrap()
+                    amount(&quantity, unit).unwrap()
                 })
                 .sum()
             };
             if !limits.is_empty() {
-                assert_eq!(size(sum("cpu"), sum("memory")), expected, "{spec}");
+                assert_eq!(
+                    size(sum("cpu", NANOS_A_MILLICORE), sum("memory", NANOS_A_MEBIBYTE)),
+                    expected,
+                    "{spec}"
+                );
             }
         }
     }

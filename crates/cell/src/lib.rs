@@ -37,12 +37,11 @@ use fedgate_engine::{
     plane::{client::Connection, discovery::ProjectEvent},
     runtime::{self, Runtime, driver, index::Triggers, queue::Priority, role::Role},
 };
-use index::{CellIndex, CellLocation, IndexConfig, change::Change, tables::TableId, watches::Command};
+use index::{CellIndex, CellLocation, change::Change, tables::TableId, watches::Command};
 use instance::Instances;
 use parking_lot::Mutex;
 use projects::{KnownProjects, Projects};
 use provider::Provider;
-use release::Releaser;
 use settings::Settings;
 use std::{sync::Arc, time::Duration};
 
@@ -60,8 +59,6 @@ pub struct Setup {
     pub hub: Option<Connection>,
     /// Source of the connections to projects for quota.
     pub projects: Projects,
-    /// Configuration of the index.
-    pub reading: IndexConfig,
     /// Settings.
     pub settings: Settings,
 }
@@ -79,7 +76,6 @@ pub struct Cell {
     deployments: Deployments,
     instances: Instances,
     provider: Provider,
-    releaser: Releaser,
     hub: Option<Connection>,
     projects: Projects,
     known: Mutex<KnownProjects>,
@@ -89,20 +85,21 @@ pub struct Cell {
 
 /// Creates a cell; no key is reconciled before [`Runtime::run`].
 pub fn new(of: Setup, setup: runtime::Setup) -> Arc<Runtime<Cell>> {
-    let index = CellIndex::new(of.reading);
+    let settings = Arc::new(of.settings);
+    let index = CellIndex::new(settings.clone());
     let tables = index.cell_tables();
     let role = Cell {
         deployments: Deployments::default(),
         instances: Instances::default(),
         provider: Provider::default(),
-        releaser: Releaser::default(),
         hub: of.hub,
         projects: of.projects,
         known: Mutex::default(),
-        location: Mutex::new(index.location_known().then(|| index.located())),
+        location: Mutex::new(index.settled_location()),
     };
     let state = State {
-        settings: of.settings,
+        settings,
+        ..State::default()
     };
     let runtime = Runtime::new(role, state, index, setup);
     let Runtime { role, shared, .. } = &*runtime;
@@ -126,10 +123,7 @@ impl Cell {
 
     /// Lists the hub's deployments again if the cell is in another city now.
     fn relocate(&self, shared: &Shared) {
-        let now = {
-            let index = shared.index.lock();
-            index.location_known().then(|| index.located())
-        };
+        let now = shared.index.lock().settled_location();
         if now.is_none() || now == *self.location.lock() {
             return;
         }
@@ -173,9 +167,9 @@ impl Role for Cell {
         let table = ctx.index.lock().table_of_key(key);
         match table {
             Some(TableId::Deployments) => driver::reconcile(&self.deployments, ctx, key).await,
-            Some(TableId::Instances) => self.instances.reconcile(ctx, key, &self.releaser).await,
+            Some(TableId::Instances) => self.instances.reconcile(ctx, key).await,
             Some(TableId::Pods) => driver::reconcile(&self.provider, ctx, key).await,
-            Some(TableId::Releases) => release::retry::reconcile(ctx, key, &self.releaser).await,
+            Some(TableId::Releases) => release::reconcile(ctx, key).await,
             _ => Ok(Requeue::AwaitChange),
         }
     }
@@ -190,17 +184,17 @@ impl Role for Cell {
                 );
                 shared.planes.watch_more(&Plane::Cell, &TableId::PROVIDER);
             }
-            Command::ConnectProject(project) => self.wanted(shared, &mut self.known.lock(), &project),
+            Command::ConnectProject(project) => self.want_project(shared, &mut self.known.lock(), &project),
         }
     }
 
     fn on_project(&self, shared: &Shared, event: ProjectEvent) {
-        self.found(shared, &mut self.known.lock(), event);
+        self.apply_discovery(shared, &mut self.known.lock(), event);
     }
 
     /// Retries at once all keys that waited for a plane.
     fn on_recovered(&self, shared: &Shared, plane: &Plane) {
-        self.releaser.recovered(plane);
+        shared.release_timers.lock().remove(plane);
         let keys = {
             let mut index = shared.index.lock();
             let mut keys: Vec<Key> = match plane {
@@ -218,7 +212,7 @@ impl Role for Cell {
     }
 
     fn sweep(&self, shared: &Shared) -> Vec<Key> {
-        self.release_unneeded(shared, &mut self.known.lock());
+        Self::release_unneeded(shared, &mut self.known.lock());
         Vec::new()
     }
 
@@ -237,7 +231,7 @@ impl Role for Cell {
                 .quarantine
                 .retain(|key| index.namespaces.get("", &key.namespace).is_some());
         }
-        self.try_again(shared, &mut self.known.lock());
+        self.retry_connections(shared, &mut self.known.lock());
     }
 
     /// Checks that the lists of the cell's own plane are complete. The hub and projects may be down: the cell

@@ -3,16 +3,13 @@
 
 use super::{
     Cell,
-    conditions::{UNPLACED, is_true},
+    conditions::UNPLACED,
     context::Shared,
     index::{CellIndex, tables::TableId},
 };
 use fedgate_api::{
     Condition, ConditionStatus, Reason,
-    conditions::{
-        find,
-        types::{PROGRAMMED, READY},
-    },
+    conditions::types::{PROGRAMMED, READY},
 };
 use fedgate_engine::{
     clock::Now,
@@ -87,9 +84,10 @@ impl Answering for Cell {
             ..Deployments::default()
         };
         overview.instances = instances(&index);
+        let deletions = || index.instances.iter().filter_map(|(_, row)| row.digest.deleted);
         overview.deletions = Deletions {
-            pending: index.deleted.len(),
-            oldest: index.deleted.values().min().copied().map(Time),
+            pending: deletions().count(),
+            oldest: deletions().min().map(Time),
         };
     }
 }
@@ -98,7 +96,10 @@ impl Answering for Cell {
 fn unserving(index: &CellIndex, stuck_for: Duration, now: Now) -> Vec<(Key, Class, Condition)> {
     let rows = index.instances.iter().filter(|(_, row)| !row.deleting);
     let found = rows.filter_map(|((namespace, name), row)| {
-        let said = find(&row.digest.conditions, PROGRAMMED).filter(|c| c.status != ConditionStatus::True)?;
+        let said = row
+            .digest
+            .condition(PROGRAMMED)
+            .filter(|c| c.status != ConditionStatus::True)?;
         let class = if said.message.starts_with(UNPLACED) {
             Class::Waiting
         } else if said.priority() >= Reason::ConfigurationError.priority().unwrap_or(u8::MAX) {
@@ -114,9 +115,8 @@ fn unserving(index: &CellIndex, stuck_for: Duration, now: Now) -> Vec<(Key, Clas
 
 /// The Instances whose deletion lasts.
 fn deleting(index: &CellIndex, now: Now) -> Vec<(Key, Time)> {
-    let rows = index.instances.iter().filter(|(_, row)| row.deleting);
-    let old = rows.filter_map(|((namespace, name), row)| {
-        let since = Time(*index.deleted.get(&row.uid)?);
+    let old = index.instances.iter().filter_map(|((namespace, name), row)| {
+        let since = Time(row.digest.deleted?);
         is_older(Some(since), DELETING, now).then(|| (TableId::Instances.key(namespace, name), since))
     });
     old.collect()
@@ -134,7 +134,7 @@ fn instances(index: &CellIndex) -> Instances {
     };
     for (_, row) in index.instances.iter() {
         sums.existing += 1;
-        sums.ready += u64::from(is_true(&row.digest.conditions, READY));
+        sums.ready += u64::from(row.digest.is(READY));
         sums.updated += u64::from(row.digest.hash.is_some() && row.digest.hash == row.digest.applied);
     }
     sums
@@ -154,13 +154,9 @@ pub(super) fn gauges(shared: &Shared, into: &mut Gauges) {
     let plural = claims.resource().plural;
     into.set(Family::CachedObjects, &["project", &plural], index.len(claims));
     let now = shared.now();
-    for (_, row) in index.instances.iter().filter(|(_, row)| row.deleting) {
+    for since in index.instances.iter().filter_map(|(_, row)| row.digest.deleted) {
         into.add(Family::PendingDeletions, &[], 1_usize);
-        let age = index
-            .deleted
-            .get(&row.uid)
-            .map_or(Duration::ZERO, |since| now.since_wall(*since));
-        into.raise(Family::OldestPendingDeletion, &[], age);
+        into.raise(Family::OldestPendingDeletion, &[], now.since_wall(since));
     }
     if shared.settings.quota {
         into.set(Family::QuotaUnverified, &[], index.unverified());

@@ -60,7 +60,7 @@ impl KnownProjects {
 
 impl Cell {
     /// Starts to watch the claims of a project.
-    pub(super) fn wanted(&self, shared: &Shared, known: &mut KnownProjects, project: &ProjectKey) {
+    pub(super) fn want_project(&self, shared: &Shared, known: &mut KnownProjects, project: &ProjectKey) {
         if !known.wanted.contains_key(project) {
             self.engage_project(shared, known, project);
         }
@@ -101,7 +101,7 @@ impl Cell {
             .planes
             .engage(&plane, engagement, connection, &[TableId::Claims]);
         // Keys that wait for the project's claims or for a release there: the project may have another address now.
-        self.releaser.recovered(&plane);
+        shared.release_timers.lock().remove(&plane);
         let keys = {
             let index = shared.index.lock();
             let mut keys = index.keys_of_project(project);
@@ -122,7 +122,7 @@ impl Cell {
     }
 
     /// Retries connections that could not be made, each when its backoff ends.
-    pub(super) fn try_again(&self, shared: &Shared, known: &mut KnownProjects) {
+    pub(super) fn retry_connections(&self, shared: &Shared, known: &mut KnownProjects) {
         let now = shared.now().instant;
         let is_due = |wanted: &WantedProject| {
             wanted
@@ -138,7 +138,7 @@ impl Cell {
     }
 
     /// Releases projects that have not been needed since the last call.
-    pub(super) fn release_unneeded(&self, shared: &Shared, known: &mut KnownProjects) {
+    pub(super) fn release_unneeded(shared: &Shared, known: &mut KnownProjects) {
         let needed = shared.index.lock().needed_projects(shared.settings.quota);
         let mut over = Vec::new();
         known.wanted.retain(|project, wanted| {
@@ -150,14 +150,14 @@ impl Cell {
         for project in over {
             tracing::info!(%project, "no Instance needs the project's quota; the watch of its claims ends");
             shared.index.lock().unreachable.remove(&project);
-            self.disengage_project(shared, &project);
+            Self::disengage_project(shared, &project);
         }
     }
 
-    fn disengage_project(&self, shared: &Shared, project: &ProjectKey) {
+    fn disengage_project(shared: &Shared, project: &ProjectKey) {
         let plane = project_plane(project);
         shared.disengage(&plane);
-        self.releaser.recovered(&plane);
+        shared.release_timers.lock().remove(&plane);
         let keys = {
             let mut index = shared.index.lock();
             index.claims.remove(project);
@@ -167,7 +167,7 @@ impl Cell {
     }
 
     /// Applies an event of project discovery.
-    pub(super) fn found(&self, shared: &Shared, known: &mut KnownProjects, event: ProjectEvent) {
+    pub(super) fn apply_discovery(&self, shared: &Shared, known: &mut KnownProjects, event: ProjectEvent) {
         match event {
             ProjectEvent::Engaged { key, connection, .. } => {
                 known.found.insert(key.clone(), connection);
@@ -178,7 +178,7 @@ impl Cell {
             ProjectEvent::Removed { key } => {
                 tracing::info!(project = %key, "project removed; its granted claims are kept");
                 known.found.remove(&key);
-                self.disengage_project(shared, &key);
+                Self::disengage_project(shared, &key);
                 // The project stays wanted: if it appears again, perhaps at another address, waiting keys continue.
                 if known.wanted.contains_key(&key) {
                     Self::lose_project(shared, &key);

@@ -3,9 +3,8 @@
 use super::{
     Cell,
     context::{Shared, State},
-    index::{CellIndex, IndexConfig, tables::TableId},
-    instance_types::InstanceTypes,
-    settings::{ProviderSettings, Settings},
+    index::{CellIndex, tables::TableId},
+    settings::Settings,
 };
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::runtime::index::Index;
@@ -78,18 +77,17 @@ impl PlaneAccess for Nowhere {
 }
 
 /// A cell in a city with a hub; it runs Pods and claims quota.
-pub(crate) fn reading() -> IndexConfig {
-    IndexConfig {
+pub(crate) fn settings() -> Settings {
+    Settings {
         cell: "dfw-1".into(),
         place: Some(("us-south-1".into(), "DFW".into())),
-        networking: false,
         data: true,
         provider: true,
         hub: true,
-        project: None,
+        quota: true,
         namespace: "fedgate-system".into(),
-        external: None,
-        limits: Arc::default(),
+        max_replicas: 1000,
+        ..Settings::default()
     }
 }
 
@@ -109,13 +107,18 @@ fn boxed(object: &Value) -> Box<DynamicObject> {
 
 impl Fixture {
     /// All lists are complete, and only the tenant's namespaces exist. No plane receives any request.
-    pub(crate) fn new(reading: IndexConfig) -> Self {
-        Self::with_access(reading, Arc::new(Nowhere))
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self::with_access(settings, Arc::new(Nowhere))
+    }
+
+    /// Changes a setting.
+    pub(crate) fn set(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(Arc::make_mut(&mut self.context.state.settings));
     }
 
     /// As [`Fixture::new`], with this access to planes.
-    pub(crate) fn with_access(reading: IndexConfig, access: Arc<dyn PlaneAccess>) -> Self {
-        let mut index = CellIndex::new(reading);
+    pub(crate) fn with_access(settings: Settings, access: Arc<dyn PlaneAccess>) -> Self {
+        let mut index = CellIndex::new(settings);
         index.kinds_discovered(&Plane::Cell, 0, &TableId::SERVING.map(TableId::resource));
         let lists = index.cell_tables().into_iter().map(|table| (Plane::Cell, table));
         let lists: Vec<_> = lists
@@ -129,12 +132,8 @@ impl Fixture {
             }
         }
         let state = State {
-            settings: Settings {
-                provider: Some(ProviderSettings::default()),
-                sizes: InstanceTypes::default(),
-                quota: true,
-                status_interval: Duration::ZERO,
-            },
+            settings: index.settings.clone(),
+            ..State::default()
         };
         let setup = Setup {
             lease: LeaseHandle::always(),

@@ -13,14 +13,13 @@ use serde_json::{Value, json};
 /// Label of every Pod, Service and `NetworkPolicy` of the provider.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "fedgate");
 
-/// A merge patch that fails unless the object still has the version of its row.
-pub fn patch<D>(
-    row: &Row<D>,
-    target: Target,
-    endpoint: Endpoint,
-    mut patch: Value,
-    reason: WriteReason,
-) -> Effect {
+/// A merge patch that fails unless the object still has the version of its row. A patch of the status goes to its endpoint.
+pub fn patch<D>(row: &Row<D>, target: Target, mut patch: Value, reason: WriteReason) -> Effect {
+    let endpoint = if patch["status"].is_null() {
+        Endpoint::Main
+    } else {
+        Endpoint::Status
+    };
     patch["metadata"]["uid"] = json!(*row.uid);
     patch["metadata"]["resourceVersion"] = json!(row.resource_version());
     Effect {
@@ -29,13 +28,23 @@ pub fn patch<D>(
     }
 }
 
-/// The deletion of the object with this UID.
-pub fn delete(target: Target, uid: &str, reason: WriteReason) -> Effect {
-    let write = Write::Delete {
-        uid: uid.to_owned(),
-        resource_version: None,
-    };
-    Effect::main(target, write, reason)
+/// A merge patch of the labels of the object with this UID.
+pub fn patch_labels(target: Target, uid: &str, labels: &Value, reason: WriteReason) -> Effect {
+    let patch = json!({"metadata": {"uid": uid, "labels": labels}});
+    Effect::main(target, Write::Merge { patch }, reason)
+}
+
+/// The deletion of the object with this UID, if it still has the resourceVersion that is given.
+pub fn delete(target: Target, uid: &str, resource_version: Option<String>, reason: WriteReason) -> Effect {
+    let uid = uid.to_owned();
+    Effect::main(
+        target,
+        Write::Delete {
+            uid,
+            resource_version,
+        },
+        reason,
+    )
 }
 
 /// The creation of an object.
@@ -72,20 +81,15 @@ pub fn finalizers(hub: bool) -> impl Iterator<Item = &'static str> {
         .chain(hub.then_some(keys::INSTANCE_FINALIZER))
 }
 
-/// A warning Event about an Instance.
-pub fn warning(
-    (namespace, name, uid): (&str, &str, &str),
-    reason: &str,
-    action: &str,
-    message: String,
-) -> Event {
+/// A warning Event about the Instance with this UID.
+pub fn warning(instance: Target, uid: &str, reason: &str, action: &str, message: String) -> Event {
     Event {
         plane: Plane::Cell,
         about: ObjectRef {
             api_version: API_VERSION.to_owned(),
-            kind: "Instance".to_owned(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
+            kind: instance.resource.kind,
+            namespace: instance.namespace.unwrap_or_default(),
+            name: instance.name,
             uid: uid.to_owned(),
         },
         warning: true,

@@ -322,6 +322,12 @@ pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> 
     all.iter().find(|condition| condition["type"] == kind)
 }
 
+/// What a condition of an object says in words.
+pub(crate) fn message<'a>(object: &'a Value, kind: &str) -> &'a str {
+    let said = condition(object, kind).and_then(|c| c["message"].as_str());
+    said.unwrap_or_default()
+}
+
 /// Whether a condition has this type, status and reason.
 pub(crate) fn says(object: &Value, [kind, status, reason]: [&str; 3]) -> bool {
     condition(object, kind).is_some_and(|c| c["status"] == status && c["reason"] == reason)

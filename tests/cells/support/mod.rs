@@ -42,7 +42,7 @@ mod trials;
 #[path = "../../e2e/support/worlds.rs"]
 mod worlds;
 
-pub(crate) use case::{Case, condition, label, says, uid};
+pub(crate) use case::{Case, condition, label, message, says, uid};
 pub(crate) use objects::Wish;
 pub(crate) use plane::{seconds, wait_for};
 pub(crate) use trials::{RUNTIME, TestCase, is_core, lone_trials, text, trial, trials, with_cleanup};

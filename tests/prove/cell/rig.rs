@@ -7,13 +7,7 @@ use super::{
 };
 use crate::{rig::HUB, wire::Wire};
 use fedgate_api::names::ProjectKey;
-use fedgate_cell::{
-    self, Cell,
-    index::IndexConfig,
-    instance_types::InstanceTypes,
-    projects::Projects,
-    settings::{ProviderSettings, Settings},
-};
+use fedgate_cell::{self, Cell, projects::Projects, settings::Settings};
 use fedgate_engine::{
     clock::Clock,
     metrics::{Metrics, PlaneKind},
@@ -156,13 +150,7 @@ impl Rig {
         let planes = fedgate_cell::Setup {
             cell: connect(PlaneKind::Cell, CELL),
             hub: Some(connect(PlaneKind::Hub, HUB)),
-            reading: self.reading(),
-            settings: Settings {
-                provider: self.options.provider.then(ProviderSettings::default),
-                sizes: InstanceTypes::default(),
-                quota: self.options.quota,
-                status_interval: Duration::from_millis(250),
-            },
+            settings: self.settings(),
             projects,
         };
         let setup = Setup {
@@ -210,18 +198,19 @@ impl Rig {
         Connection::new(clients.plane_of(kind, Wire::new(self.simulator.service(name, USER), cut)))
     }
 
-    fn reading(&self) -> IndexConfig {
-        IndexConfig {
+    fn settings(&self) -> Settings {
+        Settings {
             cell: NAME.into(),
             place: (!self.networking).then(|| (LOCATION.into(), CITY.into())),
             networking: self.networking,
             data: true,
             provider: self.options.provider,
             hub: true,
-            project: None,
+            quota: self.options.quota,
             namespace: OWN.into(),
-            external: None,
-            limits: Arc::default(),
+            max_replicas: 1000,
+            status_interval: Duration::from_millis(250),
+            ..Settings::default()
         }
     }
 

@@ -254,35 +254,3 @@ fn an_old_cell_that_finalizes_leaves_the_new_cells_copy() {
         assert_eq!(written(&rig), [], "nothing was asked of it");
     });
 }
-
-/// Case W5: another cell of the city has the name.
-#[test]
-fn the_second_cell_of_a_city_writes_nothing() {
-    simulate(async {
-        let mut rig = Rig::new(1, false);
-        rig.start();
-        Create("web", 1).apply(&rig);
-        rest(SETTLED).await;
-        let ours = rig.hub.get("Instance", NS, "web-0").unwrap();
-        let theirs = of_another_cell(&rig, &ours, "web-1", "dfw-2");
-        rig.simulator.log().clear();
-        Scale("web", 2).apply(&rig);
-        rest(SETTLED).await;
-        assert_eq!(rig.cell.count("Pod"), 2, "it runs here");
-        let asked = written(&rig);
-        // What others write is not watched: the name is tried.
-        assert!(!asked.is_empty());
-        assert!(
-            asked
-                .iter()
-                .all(|(verb, code)| (*verb, *code) == (Verb::Create, 409)),
-            "{asked:?}"
-        );
-        assert_eq!(*rig.hub.get("Instance", NS, "web-1").unwrap(), theirs);
-        // Its Instance ends: that of the other cell does not.
-        Scale("web", 1).apply(&rig);
-        rest(SETTLED).await;
-        assert_eq!(rig.cell.count("Instance"), 1);
-        assert_eq!(*rig.hub.get("Instance", NS, "web-1").unwrap(), theirs);
-    });
-}

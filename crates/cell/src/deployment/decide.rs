@@ -11,16 +11,16 @@ use crate::{
         digest::{Instance, Spec},
         tables::TableId,
     },
-    network::decide::{NetworkAction, NetworkState},
+    network::NetworkState,
     reason::WriteReason,
     rollout::{
-        self, Owner, Policy, RolloutHold, Step, StepAction, StepReason,
+        self, Policy, RolloutHold, Step, StepAction, StepReason,
         make::{self, NewInstance},
     },
-    writes::{self, controlled_by, create, delete, finalizers},
+    writes::{self, create, delete, finalizers, patch_labels},
 };
 use fedgate_api::{
-    LocationReference, Place, Reason, WorkloadDeploymentStatus,
+    Place, Reason, WorkloadDeploymentStatus,
     conditions::{
         Serving,
         types::{AVAILABLE, REPLICAS_READY},
@@ -29,8 +29,7 @@ use fedgate_api::{
 };
 use fedgate_engine::{
     diff,
-    key::Plane,
-    plan::{Effect, Endpoint, Target, Write},
+    plan::{Effect, Write},
     reconcile::throttle::WriteKind,
 };
 use jiff::Timestamp;
@@ -53,35 +52,25 @@ pub fn decide(snapshot: &DeploymentSnapshot, now: Timestamp) -> DeploymentDecisi
     let spec = match &snapshot.row.digest.spec {
         Ok(spec) => spec,
         Err(why) => {
-            let unreadable = Blocker {
-                reason: Reason::InvalidTemplate,
-                message: why.to_string(),
-            };
+            let unreadable = Blocker::new(Reason::InvalidTemplate, &**why);
             return DeploymentDecision {
                 status: write_status(snapshot, None, &[], Some(&unreadable), now),
                 ..DeploymentDecision::default()
             };
         }
     };
-    let block = block(snapshot, spec);
+    let block = find_fault(snapshot, spec);
     let deployment = snapshot.control(spec);
-    let instances: Vec<_> = snapshot
-        .instances
-        .iter()
-        .map(|known| known.control.clone())
-        .collect();
-    let steps = rollout::plan(&deployment, &instances, hold(snapshot, block.as_ref()));
-    let mut writes = performed(snapshot, spec, &deployment, &steps, now);
+    let instances = snapshot.instances.iter().map(|known| &known.control);
+    let steps = rollout::plan(&deployment, instances, rollout_hold(snapshot, block.as_ref()));
+    let mut writes = rollout_writes(snapshot, spec, &deployment, &steps, now);
     if block.as_ref().is_none_or(|block| has_network(block.reason)) {
-        writes.extend(network(snapshot));
+        writes.extend(snapshot.network.iter().flat_map(|network| network.writes.clone()));
     }
-    writes.extend(in_place(snapshot, &steps));
+    writes.extend(in_place_writes(snapshot, &steps));
     // It holds back no other write: what is refused is tried again.
-    let refused = snapshot.refused.as_ref().map(|message| Blocker {
-        reason: Reason::ApplyFailed,
-        message: message.clone(),
-    });
-    let block = block.or(refused);
+    let refused = snapshot.refused.as_deref();
+    let block = block.or(refused.map(|message| Blocker::new(Reason::ApplyFailed, message)));
     DeploymentDecision {
         writes,
         status: write_status(snapshot, spec.replicas, &steps, block.as_ref(), now),
@@ -103,15 +92,15 @@ fn has_network(block: Reason) -> bool {
 }
 
 /// The fault of the deployment or of its location; a fault of the location comes first.
-fn block(snapshot: &DeploymentSnapshot, spec: &Spec) -> Option<Blocker> {
+fn find_fault(snapshot: &DeploymentSnapshot, spec: &Spec) -> Option<Blocker> {
     let place = match &snapshot.located {
-        CellLocation::At { location, city } => elsewhere(&spec.place, &location.name, city),
+        CellLocation::At { location, city } => place_mismatch(&spec.place, &location.name, city),
         CellLocation::Untold => None,
-        CellLocation::Nowhere => Some((
+        CellLocation::Nowhere => Some(Blocker::new(
             Reason::NoMatchingLocation,
-            "the cell has no ServingLocation with a city; make one, or configure the cell's place".to_owned(),
+            "the cell has no ServingLocation with a city; make one, or configure the cell's place",
         )),
-        CellLocation::Ambiguous(count) => Some((
+        CellLocation::Ambiguous(count) => Some(Blocker::new(
             Reason::AmbiguousServingLocation,
             format!("the cell has {count} ServingLocations; keep one, or configure the cell's place"),
         )),
@@ -121,15 +110,15 @@ fn block(snapshot: &DeploymentSnapshot, spec: &Spec) -> Option<Blocker> {
             "instanceManagementPolicy {:?} is not known here; OrderedReady and Parallel are",
             spec.policy_name
         );
-        (spec.policy == Policy::Unsupported).then_some((Reason::UnsupportedManagementPolicy, message))
+        let reason = Reason::UnsupportedManagementPolicy;
+        (spec.policy == Policy::Unsupported).then(|| Blocker::new(reason, message))
     };
     let template = || {
         let faults = spec.faults.as_ref().map(ToString::to_string);
         let why = faults.or_else(|| foreign_network(snapshot, spec))?;
-        Some((Reason::InvalidTemplate, why))
+        Some(Blocker::new(Reason::InvalidTemplate, why))
     };
-    let (reason, message) = place.or_else(policy).or_else(template)?;
-    Some(Blocker { reason, message })
+    place.or_else(policy).or_else(template)
 }
 
 /// Characters of a location's name in a message, which those of a label value are.
@@ -137,7 +126,7 @@ const NAMED_LOCATION: usize = 63;
 
 /// The mismatch, if a deployment is not meant for this cell: a location decides, without one the city (contract: api.md
 /// K11).
-fn elsewhere(place: &Place<Arc<str>>, location: &str, city: &str) -> Option<(Reason, String)> {
+fn place_mismatch(place: &Place<Arc<str>>, location: &str, city: &str) -> Option<Blocker> {
     match place {
         Place::Location(wanted) | Place::Both { location: wanted, .. } => {
             (**wanted != *location).then(|| {
@@ -145,19 +134,19 @@ fn elsewhere(place: &Place<Arc<str>>, location: &str, city: &str) -> Option<(Rea
                 let wanted: String = wanted.chars().take(NAMED_LOCATION).collect();
                 let message =
                     format!("spec.locationRef is {wanted}, but this cell is at location {location}");
-                (Reason::LocationMismatch, message)
+                Blocker::new(Reason::LocationMismatch, message)
             })
         }
         Place::City(wanted) => (**wanted != *city).then(|| {
             let message = format!("spec.cityCode is {wanted}, but this cell is in {city}");
-            (Reason::CityCodeMismatch, message)
+            Blocker::new(Reason::CityCodeMismatch, message)
         }),
     }
 }
 
 /// Error for the first interface whose Network is in a namespace other than the deployment's own.
 fn foreign_network(snapshot: &DeploymentSnapshot, spec: &Spec) -> Option<String> {
-    if snapshot.reading.limits.cross_namespace_networks {
+    if snapshot.settings.cross_namespace_networks {
         return None;
     }
     let own = |namespace: &str| {
@@ -174,9 +163,9 @@ fn foreign_network(snapshot: &DeploymentSnapshot, spec: &Spec) -> Option<String>
     ))
 }
 
-fn hold(snapshot: &DeploymentSnapshot, block: Option<&Blocker>) -> Option<RolloutHold> {
+fn rollout_hold(snapshot: &DeploymentSnapshot, block: Option<&Blocker>) -> Option<RolloutHold> {
     if snapshot.row.digest.suspended {
-        return Some(RolloutHold::Suspended);
+        return Some(RolloutHold::Blocked(Reason::Suspended));
     }
     let block = block.map(|block| RolloutHold::Blocked(block.reason));
     block.or(snapshot.quota_unavailable.then_some(RolloutHold::Rolls))
@@ -185,27 +174,16 @@ fn hold(snapshot: &DeploymentSnapshot, block: Option<&Blocker>) -> Option<Rollou
 /// Scheduling gates of new Instances, in order.
 fn new_gates(snapshot: &DeploymentSnapshot, spec: &Spec) -> Vec<&'static str> {
     let gates = [
-        (snapshot.reading.networking, gates::NETWORK),
+        (snapshot.settings.networking, gates::NETWORK),
         (true, gates::QUOTA),
-        (snapshot.reading.data && spec.references, gates::REFERENCED_DATA),
+        (snapshot.settings.data && spec.references, gates::REFERENCED_DATA),
     ];
     let set = gates.into_iter().filter(|(set, _)| *set);
     set.map(|(_, gate)| gate).collect()
 }
 
-fn target(snapshot: &DeploymentSnapshot, table: TableId, name: &str) -> Target {
-    Target::namespaced(Plane::Cell, &table.resource(), &snapshot.namespace, name)
-}
-
-fn location(snapshot: &DeploymentSnapshot) -> Option<&LocationReference> {
-    match &snapshot.located {
-        CellLocation::At { location, .. } => Some(location),
-        _ => None,
-    }
-}
-
 /// Writes of the steps that may run now.
-fn performed(
+fn rollout_writes(
     snapshot: &DeploymentSnapshot,
     spec: &Spec,
     deployment: &rollout::Deployment,
@@ -216,7 +194,7 @@ fn performed(
     let new = new_gates(snapshot, spec);
     let mut effects = Vec::new();
     for step in steps.iter().filter(|step| step.now) {
-        let target = target(snapshot, TableId::Instances, &step.instance);
+        let target = TableId::Instances.target(&snapshot.namespace, &step.instance);
         match &step.act {
             StepAction::Create(ordinal) => {
                 let template: &Value =
@@ -226,31 +204,23 @@ fn performed(
                     template,
                     hash: &spec.hash,
                     gates: &new,
-                    location: location(snapshot),
+                    location: snapshot.located.reference(),
                 };
                 let mut body = make::instance(deployment, *ordinal, &making);
                 // Create the Instance with its finalizers, so that no deletion in between can leave objects behind.
-                let provider = snapshot.reading.provider.then_some(keys::PROVIDER_FINALIZER);
-                body["metadata"]["finalizers"] = finalizers(snapshot.reading.hub).chain(provider).collect();
+                let provider = snapshot.settings.provider.then_some(keys::PROVIDER_FINALIZER);
+                body["metadata"]["finalizers"] = finalizers(snapshot.settings.hub).chain(provider).collect();
                 if new.contains(&gates::REFERENCED_DATA) {
                     body["metadata"]["annotations"][keys::GATE_START] = json!(now.to_string());
                 }
                 effects.push(create(target, body, WriteReason::InstanceMissing));
             }
             StepAction::Delete { uid, version } => {
-                let write = Write::Delete {
-                    uid: uid.to_string(),
-                    resource_version: version.as_ref().map(ToString::to_string),
-                };
-                effects.push(Effect::main(target, write, reason(step.why)));
+                let version = version.as_ref().map(ToString::to_string);
+                effects.push(delete(target, uid, version, delete_reason(step.why)));
             }
             StepAction::PatchLabels { uid, patch } => {
-                let patch = json!({"metadata": {"uid": **uid, "labels": patch}});
-                effects.push(Effect::main(
-                    target,
-                    Write::Merge { patch },
-                    WriteReason::InstanceLabels,
-                ));
+                effects.push(patch_labels(target, uid, patch, WriteReason::InstanceLabels));
             }
             StepAction::Wait => {}
         }
@@ -258,7 +228,7 @@ fn performed(
     effects
 }
 
-fn reason(why: StepReason) -> WriteReason {
+fn delete_reason(why: StepReason) -> WriteReason {
     match why {
         StepReason::Stray => WriteReason::InstanceStray,
         StepReason::Surplus => WriteReason::InstanceSurplus,
@@ -267,61 +237,11 @@ fn reason(why: StepReason) -> WriteReason {
     }
 }
 
-/// Writes for the network objects of the deployment.
-fn network(snapshot: &DeploymentSnapshot) -> Vec<Effect> {
-    let (Some((acts, _)), Some(location)) = (&snapshot.network, location(snapshot)) else {
-        return Vec::new();
-    };
-    let effect = |act: &NetworkAction| match act {
-        NetworkAction::Bind { name, network } => {
-            let body = json!({
-                "apiVersion": "networking.datumapis.com/v1alpha", "kind": "NetworkBinding",
-                "metadata": {
-                    "name": name, "namespace": *snapshot.namespace,
-                    "ownerReferences": controlled_by("WorkloadDeployment", &snapshot.name, &snapshot.row.uid),
-                },
-                "spec": {"network": network, "location": location},
-            });
-            create(
-                target(snapshot, TableId::Bindings, name),
-                body,
-                WriteReason::NetworkBinding,
-            )
-        }
-        NetworkAction::Unbind { name, uid } => delete(
-            target(snapshot, TableId::Bindings, name),
-            uid,
-            WriteReason::NetworkBindingUnused,
-        ),
-        NetworkAction::Claim {
-            namespace,
-            name,
-            context,
-            owner,
-            family,
-        } => {
-            let body = json!({
-                "apiVersion": "networking.datumapis.com/v1alpha", "kind": "SubnetClaim",
-                "metadata": {
-                    "name": name, "namespace": **namespace,
-                    "ownerReferences": [{"apiVersion": "networking.datumapis.com/v1alpha", "kind": "NetworkContext",
-                        "name": **context, "uid": **owner}],
-                },
-                "spec": {"subnetClass": "private", "ipFamily": **family, "networkContext": {"name": **context},
-                    "location": location},
-            });
-            let target = Target::namespaced(Plane::Cell, &TableId::SubnetClaims.resource(), namespace, name);
-            create(target, body, WriteReason::SubnetClaim)
-        }
-    };
-    acts.iter().map(effect).collect()
-}
-
 /// Changes of live Instances in place: the Network gate, the location, suspension.
-fn in_place(snapshot: &DeploymentSnapshot, steps: &[Step]) -> Vec<Effect> {
+fn in_place_writes(snapshot: &DeploymentSnapshot, steps: &[Step]) -> Vec<Effect> {
+    let network = snapshot.network.as_ref();
     let network_done =
-        !snapshot.reading.networking || matches!(snapshot.network, Some((_, NetworkState::Ready)));
-    let own = |known: &&KnownInstance| known.control.owner == Owner::Deployment(snapshot.row.uid.clone());
+        !snapshot.settings.networking || network.is_some_and(|of| of.state == NetworkState::Ready);
     // An Instance that this reconcile writes has another version afterwards.
     let written = |known: &KnownInstance| {
         let mut now = steps
@@ -329,33 +249,26 @@ fn in_place(snapshot: &DeploymentSnapshot, steps: &[Step]) -> Vec<Effect> {
             .filter(|step| step.now && step.act != StepAction::Wait);
         now.any(|step| step.instance == known.control.name)
     };
-    let live = snapshot.instances.iter().filter(own);
+    let live = snapshot.own_instances();
     let live = live.filter(|known| !known.control.deleting && !written(known));
     live.filter_map(|known| {
         let KnownInstance { control, row } = known;
-        let target = target(snapshot, TableId::Instances, &control.name);
-        if let Some(patch) = placed(snapshot, &row.digest, network_done) {
-            let reason = WriteReason::InstanceNetwork;
-            return Some(writes::patch(row, target, Endpoint::Main, patch, reason));
+        let target = TableId::Instances.target(&snapshot.namespace, &control.name);
+        if let Some(patch) = placement_patch(snapshot, &row.digest, network_done) {
+            return Some(writes::patch(row, target, patch, WriteReason::InstanceNetwork));
         }
         (row.digest.suspended != snapshot.row.digest.suspended).then(|| {
             let suspended = snapshot.row.digest.suspended.then_some(true);
             let patch = json!({"status": {"suspended": suspended}});
-            writes::patch(
-                row,
-                target,
-                Endpoint::Status,
-                patch,
-                WriteReason::InstanceSuspension,
-            )
+            writes::patch(row, target, patch, WriteReason::InstanceSuspension)
         })
     })
     .collect()
 }
 
-fn placed(snapshot: &DeploymentSnapshot, instance: &Instance, network_done: bool) -> Option<Value> {
+fn placement_patch(snapshot: &DeploymentSnapshot, instance: &Instance, network_done: bool) -> Option<Value> {
     let mut spec = Map::new();
-    if let Some(location) = location(snapshot).filter(|_| !instance.located) {
+    if let Some(location) = snapshot.located.reference().filter(|_| !instance.located) {
         spec.insert("location".to_owned(), json!(location));
     }
     if network_done && instance.has_gate(gates::NETWORK) {
@@ -374,24 +287,8 @@ fn write_status(
     now: Timestamp,
 ) -> Option<Effect> {
     let deployment = &snapshot.row.digest;
-    let gates: Vec<Vec<&str>> = snapshot
-        .instances
-        .iter()
-        .map(|known| known.row.digest.gates.iter().map(|gate| &**gate).collect())
-        .collect();
-    let own = snapshot.instances.iter().zip(&gates);
-    let own = own.filter(|(known, _)| known.control.owner == Owner::Deployment(snapshot.row.uid.clone()));
-    let mut instances: Vec<status::Instance<'_>> = own
-        .map(|(KnownInstance { control, row }, gates)| status::Instance {
-            name: &control.name,
-            current: control.current,
-            made_from: row.digest.hash.as_deref(),
-            applied: row.digest.applied.as_deref(),
-            gates,
-            conditions: &row.digest.conditions,
-        })
-        .collect();
-    instances.sort_by_key(|instance| rollout::ordinal::of_name(&snapshot.name, instance.name));
+    let mut instances: Vec<&KnownInstance> = snapshot.own_instances().collect();
+    instances.sort_by_key(|known| rollout::ordinal::of_name(&snapshot.name, &known.control.name));
     let error = source_error(deployment.data_error.as_deref());
     let written: Value = serde_json::from_str(&deployment.status).unwrap_or_default();
     let before: WorkloadDeploymentStatus = serde_json::from_value(written.clone()).unwrap_or_default();
@@ -410,7 +307,7 @@ fn write_status(
     status::replicas_ready(&seen).set(&mut conditions, REPLICAS_READY, generation, now);
     status::available(&seen).set(&mut conditions, AVAILABLE, generation, now);
     let status = WorkloadDeploymentStatus {
-        location: location(snapshot).cloned().or(before.location),
+        location: snapshot.located.reference().cloned().or(before.location),
         conditions,
         counts: status::counts(&seen),
         observed_generation: Some(deployment.generation),
@@ -418,15 +315,13 @@ fn write_status(
         selector: None,
     };
     let patch = patch(&written, &json!(status))?;
-    let target = target(snapshot, TableId::Deployments, &snapshot.name);
+    let target = TableId::Deployments.target(&snapshot.namespace, &snapshot.name);
     let patch = json!({"status": patch});
-    let reason = WriteReason::DeploymentStatus;
     Some(writes::patch(
         &snapshot.row,
         target,
-        Endpoint::Status,
         patch,
-        reason,
+        WriteReason::DeploymentStatus,
     ))
 }
 

@@ -11,9 +11,9 @@ mod tests;
 pub mod triggers;
 
 use super::{
-    conditions::{REFUSES, is_alike},
-    context::{Context, State, request_project},
-    index::tables::TableId,
+    conditions::{REFUSES, has_same_cause},
+    context::{Context, State},
+    index::{tables::TableId, watches::Command},
 };
 use decide::DeploymentDecision;
 use fedgate_engine::{
@@ -36,20 +36,14 @@ pub struct Deployments {
     refused: Mutex<HashMap<Key, String>>,
 }
 
-/// State of a deployment's reconcile.
-#[derive(Debug, Default)]
-pub struct Session {
-    /// The refusal of a write, which is returned to the queue once the status says it.
-    refused: Option<Failure>,
-}
-
 /// Requeue interval while quota is unavailable: not every cause reports its end. A reconcile sends no request to any
 /// server for that.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 impl Reconciler for Deployments {
     type State = State;
-    type Session = Session;
+    /// The refusal of a write, which is returned to the queue once the status says it.
+    type Session = Option<Failure>;
     type Basis = ();
 
     const NAME: &'static str = "deployment";
@@ -61,7 +55,7 @@ impl Reconciler for Deployments {
             return Step::End(Requeue::AwaitChange);
         };
         if let Some(project) = &snapshot.unwatched {
-            request_project(run.ctx, project);
+            run.ctx.send(Command::ConnectProject(project.clone()));
         }
         let now = run.ctx.now();
         snapshot.refused = self.refused.lock().get(run.key).cloned();
@@ -70,7 +64,7 @@ impl Reconciler for Deployments {
             status,
             held,
         } = decide::decide(&snapshot, now.wall);
-        if run.session.refused.is_some() {
+        if run.session.is_some() {
             writes.clear();
         }
         let mut next = if held && writes.is_empty() {
@@ -85,7 +79,7 @@ impl Reconciler for Deployments {
             next = next.earlier(wait.map_or(Requeue::AwaitChange, Requeue::After));
             wait.is_none()
         });
-        match run.session.refused.take_if(|_| status.is_none()) {
+        match run.session.take_if(|_| status.is_none()) {
             Some(failure) => Step::Fail(failure),
             None => Step::Apply(Plan::independent(writes, status, next), ()),
         }
@@ -100,7 +94,7 @@ impl Reconciler for Deployments {
 
     fn executed(&self, run: &mut Reconcile<'_, Self>, (): &(), plan: &Plan<Applied>) -> Flow {
         let is_write = |effect: &Effect| effect.endpoint == Endpoint::Main;
-        if run.session.refused.is_none() && plan.effects.iter().any(is_write) {
+        if run.session.is_none() && plan.effects.iter().any(is_write) {
             self.refused.lock().remove(run.key);
         }
         if plan.effects.is_empty() {
@@ -118,16 +112,16 @@ impl Reconciler for Deployments {
     ) -> Result<Flow, Failure> {
         // A status that is refused cannot say so.
         let is_of_status = failure.object.starts_with(TableId::Deployments.kind().as_str());
-        if failure.category != Category::Refused || is_of_status || run.session.refused.is_some() {
+        if failure.category != Category::Refused || is_of_status || run.session.is_some() {
             return Err(failure);
         }
         let what = failure.object.rsplit('/').next().unwrap_or_default();
         let words = format!("{REFUSES} {what}: {}", failure.message);
         let mut all = self.refused.lock();
-        if all.get(run.key).is_none_or(|old| !is_alike(old, &words)) {
+        if all.get(run.key).is_none_or(|old| !has_same_cause(old, &words)) {
             all.insert(run.key.clone(), words);
         }
-        run.session.refused = Some(failure);
+        run.session = Some(failure);
         Ok(Flow::Again)
     }
 }

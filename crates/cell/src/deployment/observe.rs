@@ -1,28 +1,24 @@
 //! Observes a deployment and its surroundings.
 
 use crate::{
-    conditions::is_true,
     context::Shared,
     index::{
-        CellIndex, CellLocation, IndexConfig,
+        CellIndex, CellLocation,
         digest::{Deployment, Instance, Spec},
     },
-    network::{self, decide::NetworkState},
-    rollout::{self, Owner, hash, labels::OwnerLabels},
+    network::{self, Network},
+    rollout::{self, Owner, hash},
+    settings::Settings,
 };
 use fedgate_api::{
     Place, Reason,
-    conditions::{
-        find,
-        types::{INITIALIZED, READY},
-    },
+    conditions::types::{INITIALIZED, READY},
     names::{ProjectKey, is_label_value},
 };
 use fedgate_engine::{
     key::{Key, Plane},
     store::table::Row,
 };
-use serde_json::Value;
 use std::sync::Arc;
 
 /// A deployment and its surroundings.
@@ -35,13 +31,13 @@ pub struct DeploymentSnapshot {
     /// The deployment.
     pub row: Row<Deployment>,
     /// Settings of the cell.
-    pub reading: Arc<IndexConfig>,
+    pub settings: Arc<Settings>,
     /// Instances of the deployment, and those whose name has the form of its own Instances' names.
     pub instances: Vec<KnownInstance>,
     /// Location of the cell.
     pub located: CellLocation,
     /// Network of the deployment, if networking is on and the location is known.
-    pub network: Option<(Vec<network::decide::NetworkAction>, NetworkState)>,
+    pub network: Option<Network>,
     /// True if quota is unavailable now.
     pub quota_unavailable: bool,
     /// The project whose claims must be watched and are not watched yet.
@@ -71,23 +67,6 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<DeploymentSnapshot> {
     if row.deleting {
         return None;
     }
-    let located = index.located();
-    let network = match (&located, &row.digest.spec) {
-        (CellLocation::At { location, .. }, Ok(spec)) if index.reading.networking => {
-            let wanted = network::decide::Deployment {
-                namespace: &key.namespace,
-                name: &key.name,
-                uid: &row.uid,
-                networks: &spec.networks,
-                location,
-            };
-            Some(network::decide::decide(
-                &wanted,
-                &network::known::known(&index, &key.namespace, &key.name, &row.uid),
-            ))
-        }
-        _ => None,
-    };
     let (project, home) = index.origin(&key.namespace).unzip();
     let grantable = project.as_ref().is_some_and(|project| {
         index.may_be_granted(project) && !ctx.planes.is_down(&Plane::Project(project.clone()))
@@ -97,10 +76,10 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<DeploymentSnapshot> {
         namespace: key.namespace.clone(),
         name: key.name.clone(),
         row: row.clone(),
-        reading: index.reading.clone(),
-        instances: known(&index, key, row),
-        located,
-        network,
+        settings: index.settings.clone(),
+        instances: instances_of(&index, key, row),
+        located: index.located(),
+        network: network::of_deployment(&index, &key.namespace, &key.name, row),
         quota_unavailable: ctx.settings.quota && !grantable,
         unwatched,
         home,
@@ -109,7 +88,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<DeploymentSnapshot> {
 }
 
 /// Instances that a deployment of this name controls, and those whose names have the form of its own Instances' names.
-fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<KnownInstance> {
+fn instances_of(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<KnownInstance> {
     let spec = deployment.digest.spec.as_ref().ok();
     let all = index.instances.in_namespace(&key.namespace);
     let concerns = |name: &str, instance: &Instance| {
@@ -127,8 +106,7 @@ fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<Know
                 }
                 _ => Owner::Foreign,
             };
-            let is = |type_| is_true(&instance.conditions, type_);
-            let ready = find(&instance.conditions, READY);
+            let ready = instance.condition(READY);
             let control = rollout::Instance {
                 name: name.clone(),
                 uid: row.uid.clone(),
@@ -136,9 +114,9 @@ fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<Know
                 created: instance.created,
                 owner,
                 deleting: row.deleting,
-                ready: !row.deleting && is(READY),
+                ready: !row.deleting && instance.is(READY),
                 // The Instance's own controller records the end of that state.
-                served: is(READY) || is(INITIALIZED),
+                served: instance.is(READY) || instance.is(INITIALIZED),
                 lost: row.deleting && ready.is_some_and(|c| c.reason == Reason::NodeLost.as_str()),
                 current: spec.is_some_and(|spec| is_current(spec, instance)),
                 labels: instance.labels.clone(),
@@ -150,20 +128,13 @@ fn known(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<Know
 }
 
 fn is_current(spec: &Spec, instance: &Instance) -> bool {
-    let made = |of: &Value, template: &Value| {
-        let made = hash::AppliedTemplate {
-            hash: instance.hash.as_deref(),
-            spec: of,
-            labels: &instance.labels,
-            annotations: &instance.annotations,
-        };
-        hash::is_current(template, &spec.hash, made)
+    let made = hash::AppliedTemplate {
+        hash: instance.hash.as_deref(),
+        spec: &instance.spec,
+        labels: &instance.labels,
+        annotations: &instance.annotations,
     };
-    if instance.hash.as_deref().is_some_and(hash::is_known) {
-        return made(&Value::Null, &Value::Null);
-    }
-    let read = |text: &str| serde_json::from_str(text).unwrap_or_default();
-    made(&read(&instance.spec), &read(&spec.template))
+    hash::is_current(&spec.template, &spec.hash, made)
 }
 
 impl DeploymentSnapshot {
@@ -187,28 +158,27 @@ impl DeploymentSnapshot {
         (said, None)
     }
 
+    /// The Instances that this deployment controls.
+    pub fn own_instances(&self) -> impl Iterator<Item = &KnownInstance> {
+        let own = Owner::Deployment(self.row.uid.clone());
+        self.instances
+            .iter()
+            .filter(move |known| known.control.owner == own)
+    }
+
     /// The deployment as the rollout planner needs it.
     pub fn control(&self, spec: &Spec) -> rollout::Deployment {
+        let (city_code, location) = self.place(spec);
         rollout::Deployment {
             name: self.name.clone(),
             uid: self.row.uid.clone(),
             replicas: spec.replicas,
             policy: spec.policy,
-            linking: self.linking(spec),
-        }
-    }
-
-    /// Owner labels of the deployment's Instances.
-    fn linking(&self, spec: &Spec) -> OwnerLabels {
-        let (city, location) = self.place(spec);
-        OwnerLabels {
             workload_uid: spec.workload_uid.clone(),
             workload_name: spec.workload.clone(),
             placement_name: spec.placement.clone(),
-            city_code: city,
+            city_code,
             location,
-            deployment_name: self.name.clone(),
-            deployment_uid: self.row.uid.clone(),
         }
     }
 }

@@ -1,35 +1,15 @@
 //! Status of a deployment: its counts and the conditions Available and `ReplicasReady` (contract: cell.md §2.5).
 
+use super::observe::KnownInstance;
 use crate::{
-    conditions::{Verdict, gates, is_true},
+    conditions::{Verdict, gates, worst},
     rollout::{Step, StepReason},
 };
 use fedgate_api::{
-    Condition,
     ConditionStatus::{False, True},
     Reason, ReplicaCounts,
-    conditions::{
-        find, priority,
-        types::{PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
-    },
+    conditions::types::{PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
 };
-
-/// An Instance of the deployment.
-#[derive(Debug, Clone, Copy)]
-pub struct Instance<'a> {
-    /// Name of the Instance.
-    pub name: &'a str,
-    /// True if the Instance matches the current template.
-    pub current: bool,
-    /// `spec.controller.templateHash`.
-    pub made_from: Option<&'a str>,
-    /// `status.controller.observedTemplateHash`.
-    pub applied: Option<&'a str>,
-    /// Names of its scheduling gates.
-    pub gates: &'a [&'a str],
-    /// Conditions of the Instance.
-    pub conditions: &'a [Condition],
-}
 
 /// A fault that blocks a deployment regardless of the state of its Instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,13 +20,25 @@ pub struct Blocker {
     pub message: String,
 }
 
+impl Blocker {
+    /// A fault with this reason and message.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { reason, message }
+    }
+
+    fn verdict(&self) -> Verdict {
+        Verdict::of(False, self.reason, &*self.message)
+    }
+}
+
 /// A deployment and its surroundings.
 #[derive(Debug, Clone, Copy)]
 pub struct StatusInputs<'a> {
     /// Number of desired Instances.
     pub desired: u32,
     /// Instances of the deployment, by ordinal.
-    pub instances: &'a [Instance<'a>],
+    pub instances: &'a [&'a KnownInstance],
     /// Remaining steps ([`crate::rollout::plan`]).
     pub steps: &'a [Step],
     /// True if the deployment is suspended.
@@ -57,46 +49,37 @@ pub struct StatusInputs<'a> {
     pub data_error: Option<&'a Verdict>,
 }
 
-impl Instance<'_> {
-    fn condition(&self, type_: &str) -> Option<&Condition> {
-        find(self.conditions, type_)
-    }
-
-    fn is(&self, type_: &str) -> bool {
-        is_true(self.conditions, type_)
-    }
-
-    fn has_gate(&self, gate: &str) -> bool {
-        self.gates.contains(&gate)
-    }
-
+impl KnownInstance {
     fn is_updated(&self) -> bool {
-        self.current && self.made_from.is_some() && self.applied == self.made_from
+        let made = &self.row.digest;
+        self.control.current && made.hash.is_some() && made.applied == made.hash
     }
 
     /// Reason why the Instance has no quota, if quota has been evaluated.
     fn lacks_quota(&self) -> Option<Reason> {
-        let granted = self.condition(QUOTA_GRANTED).filter(|c| c.status != True)?;
+        let instance = &self.row.digest;
+        let granted = instance.condition(QUOTA_GRANTED).filter(|c| c.status != True)?;
         let reason = Reason::parse(&granted.reason).unwrap_or(Reason::QuotaExceeded);
-        (self.has_gate(gates::QUOTA) && reason != Reason::PendingEvaluation).then_some(reason)
+        (instance.has_gate(gates::QUOTA) && reason != Reason::PendingEvaluation).then_some(reason)
     }
 
     fn waits_for_data(&self) -> bool {
-        self.has_gate(gates::REFERENCED_DATA) && !self.is(REFERENCED_DATA_READY)
+        let instance = &self.row.digest;
+        instance.has_gate(gates::REFERENCED_DATA) && !instance.is(REFERENCED_DATA_READY)
     }
 }
 
 /// The five counters.
 pub fn counts(seen: &StatusInputs<'_>) -> ReplicaCounts {
-    let count = |which: &dyn Fn(&Instance<'_>) -> bool| {
+    let count = |which: &dyn Fn(&KnownInstance) -> bool| {
         let count = seen.instances.iter().filter(|instance| which(instance)).count();
         i32::try_from(count).unwrap_or(i32::MAX)
     };
     ReplicaCounts {
         replicas: count(&|_| true),
         updated_replicas: count(&|i| i.is_updated()),
-        current_replicas: count(&|i| i.is_updated() && i.is(PROGRAMMED)),
-        ready_replicas: count(&|i| i.is(READY)),
+        current_replicas: count(&|i| i.is_updated() && i.row.digest.is(PROGRAMMED)),
+        ready_replicas: count(&|i| i.row.digest.is(READY)),
         desired_replicas: i32::try_from(seen.desired).unwrap_or(i32::MAX),
     }
 }
@@ -123,7 +106,7 @@ fn replicas(seen: &StatusInputs<'_>) -> Verdict {
             Reason::UnsupportedManagementPolicy | Reason::InvalidTemplate | Reason::ApplyFailed
         )
     {
-        return Verdict::of(False, block.reason, &*block.message);
+        return block.verdict();
     }
     if let Some(conflict) = seen
         .steps
@@ -136,7 +119,7 @@ fn replicas(seen: &StatusInputs<'_>) -> Verdict {
         );
         return Verdict::of(False, Reason::InstanceNameConflict, message);
     }
-    let lacking: Vec<Reason> = seen.instances.iter().filter_map(Instance::lacks_quota).collect();
+    let lacking: Vec<Reason> = seen.instances.iter().filter_map(|i| i.lacks_quota()).collect();
     if !lacking.is_empty() {
         let message = format!(
             "{} of {desired} desired replicas are pending quota",
@@ -175,15 +158,14 @@ fn waiting(seen: &StatusInputs<'_>) -> Option<String> {
     let name = &step.instance;
     let why = match step.why {
         StepReason::NotReady => {
-            let instance = seen.instances.iter().find(|i| *i.name == **name);
-            let ready = instance.and_then(|i| i.condition(READY));
+            let instance = seen.instances.iter().find(|i| i.control.name == *name);
+            let ready = instance.and_then(|i| i.row.digest.condition(READY));
             ready.map_or_else(|| Reason::Pending.to_string(), |c| c.reason.clone())
         }
         StepReason::Terminating => Reason::Stopping.to_string(),
         StepReason::Lost => Reason::NodeLost.to_string(),
         StepReason::NameConflict => Reason::InstanceNameConflict.to_string(),
         StepReason::RollsHeld => Reason::QuotaBackendUnavailable.to_string(),
-        StepReason::Suspended => Reason::Suspended.to_string(),
         StepReason::Blocked(reason) => reason.to_string(),
         StepReason::Missing
         | StepReason::Stray
@@ -210,58 +192,58 @@ pub fn available(seen: &StatusInputs<'_>) -> Verdict {
     } else {
         so_many
     };
-    let mut worst = Verdict::of(False, Reason::InstancesProvisioning, provisioning);
-    for candidate in candidates(seen) {
-        if priority(&candidate.reason) > priority(&worst.reason) {
-            worst = candidate;
-        }
-    }
-    worst
+    worst(
+        Verdict::of(False, Reason::InstancesProvisioning, provisioning),
+        candidates(seen),
+    )
 }
 
 /// All reasons that may keep the deployment from being available; among equals the first counts.
-fn candidates(seen: &StatusInputs<'_>) -> Vec<Verdict> {
-    let any = |which: &dyn Fn(&Instance<'_>) -> bool, reason, message: &str| {
-        let found = seen.instances.iter().any(which);
+fn candidates<'a>(seen: &'a StatusInputs<'_>) -> impl Iterator<Item = Verdict> + 'a {
+    let any = |which: &dyn Fn(&KnownInstance) -> bool, reason, message: &str| {
+        let found = seen.instances.iter().any(|i| which(i));
         found.then(|| Verdict::of(False, reason, message))
     };
-    let block = seen
-        .block
-        .map(|block| Verdict::of(False, block.reason, &*block.message));
-    let network = any(
-        &|i| i.has_gate(gates::NETWORK),
-        Reason::NetworkProvisioning,
-        "the network is not ready yet",
-    );
-    let data = any(
-        &|i| i.waits_for_data(),
-        Reason::ReferencedDataNotReady,
-        "referenced ConfigMaps and Secrets are not at the cell yet",
-    );
-    let quota = any(
-        &|i| i.lacks_quota().is_some(),
-        Reason::QuotaNotGranted,
-        "quota is not granted",
-    );
+    let whole = [
+        seen.block.map(Blocker::verdict),
+        any(
+            &|i| i.row.digest.has_gate(gates::NETWORK),
+            Reason::NetworkProvisioning,
+            "the network is not ready yet",
+        ),
+        seen.data_error.cloned(),
+        any(
+            &|i| i.waits_for_data(),
+            Reason::ReferencedDataNotReady,
+            "referenced ConfigMaps and Secrets are not at the cell yet",
+        ),
+        any(
+            &|i| i.lacks_quota().is_some(),
+            Reason::QuotaNotGranted,
+            "quota is not granted",
+        ),
+    ];
     let grave = seen.instances.iter().filter_map(|instance| {
-        let ready = instance.condition(READY)?;
+        let ready = instance.row.digest.condition(READY)?;
         (ready.status != True && ready.priority() >= 5).then(|| Verdict {
             status: False,
-            ..Verdict::like(ready)
+            ..Verdict::from_condition(ready)
         })
     });
-    let whole = [block, network, seen.data_error.cloned(), data, quota]
-        .into_iter()
-        .flatten();
-    whole.chain(grave).collect()
+    whole.into_iter().flatten().chain(grave)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollout::StepAction;
-    use fedgate_api::ConditionStatus::Unknown;
+    use crate::{
+        index::digest,
+        rollout::{self, Owner, StepAction, labels::Labels},
+        writes::read,
+    };
+    use fedgate_api::{Condition, ConditionStatus::Unknown};
     use jiff::Timestamp;
+    use kube::core::DynamicObject;
 
     fn condition(type_: &str, status: fedgate_api::ConditionStatus, reason: &str) -> Condition {
         Condition::new(
@@ -273,18 +255,35 @@ mod tests {
         )
     }
 
-    fn instance<'a>(name: &'a str, gates: &'a [&'a str], conditions: &'a [Condition]) -> Instance<'a> {
-        Instance {
-            name,
+    fn instance(name: &str, gates: &[&str], conditions: &[Condition]) -> KnownInstance {
+        let object: DynamicObject = serde_json::from_value(serde_json::json!({"metadata": {}})).unwrap();
+        let digest = digest::Instance {
+            hash: Some("v1-a".into()),
+            applied: Some("v1-a".into()),
+            gates: gates.iter().map(|gate| (*gate).into()).collect(),
+            conditions: conditions.into(),
+            ..digest::Instance::default()
+        };
+        let control = rollout::Instance {
+            name: name.into(),
+            uid: "u".into(),
+            version: "1".into(),
+            created: 0,
+            owner: Owner::Foreign,
+            deleting: false,
+            ready: false,
+            served: false,
+            lost: false,
             current: true,
-            made_from: Some("v1-a"),
-            applied: Some("v1-a"),
-            gates,
-            conditions,
+            labels: Labels::default(),
+        };
+        KnownInstance {
+            control,
+            row: read(&object, digest),
         }
     }
 
-    fn seen<'a>(desired: u32, instances: &'a [Instance<'a>], steps: &'a [Step]) -> StatusInputs<'a> {
+    fn seen<'a>(desired: u32, instances: &'a [&'a KnownInstance], steps: &'a [Step]) -> StatusInputs<'a> {
         StatusInputs {
             desired,
             instances,
@@ -316,15 +315,11 @@ mod tests {
         ];
         let programmed = [condition(PROGRAMMED, True, "Programmed")];
         let mut old = instance("web-1", &[], &ready);
-        old.current = false;
+        old.control.current = false;
         let mut applying = instance("web-2", &[], &programmed);
-        applying.applied = Some("v1-b");
-        let all = [
-            instance("web-0", &[], &ready),
-            old,
-            applying,
-            instance("web-3", &[], &[]),
-        ];
+        applying.row.digest.applied = Some("v1-b".into());
+        let (first, last) = (instance("web-0", &[], &ready), instance("web-3", &[], &[]));
+        let all = [&first, &old, &applying, &last];
         assert_eq!(
             counts(&seen(7, &all, &[])),
             ReplicaCounts {
@@ -340,7 +335,7 @@ mod tests {
     #[test]
     fn all_that_are_wanted_and_ready_are_available() {
         let ready = [condition(READY, True, "Available")];
-        let one = [instance("web-0", &[], &ready)];
+        let one = [&instance("web-0", &[], &ready)];
         assert_eq!(
             words(&replicas_ready(&seen(1, &one, &[]))),
             "True ReplicasAvailable: 1/1 replicas available"
@@ -359,7 +354,7 @@ mod tests {
     #[test]
     fn what_the_first_step_waits_for_is_said() {
         let broken = [condition(READY, False, "ImageUnavailable")];
-        let one = [instance("web-0", &[], &broken)];
+        let one = [&instance("web-0", &[], &broken)];
         let steps = [
             wait("web-0", StepReason::NotReady),
             wait("web-1", StepReason::Terminating),
@@ -381,16 +376,16 @@ mod tests {
         let waiting = [condition(QUOTA_GRANTED, Unknown, "PendingEvaluation")];
         let missing = [condition(REFERENCED_DATA_READY, False, "AwaitingPropagation")];
         let quota = [
-            instance("web-0", &[gates::QUOTA], &denied),
-            instance("web-1", &[gates::QUOTA], &waiting),
+            &instance("web-0", &[gates::QUOTA], &denied),
+            &instance("web-1", &[gates::QUOTA], &waiting),
         ];
-        let data = [instance("web-0", &[gates::REFERENCED_DATA], &missing)];
+        let data = [&instance("web-0", &[gates::REFERENCED_DATA], &missing)];
         let held = [wait("web-1", StepReason::RollsHeld)];
         let conflict = [wait("web-0", StepReason::NameConflict)];
         let pending = "False QuotaExceeded: 1 of 2 desired replicas are pending quota";
         assert_eq!(words(&replicas_ready(&seen(2, &quota, &[]))), pending);
         let silent = [condition(QUOTA_GRANTED, False, "QuotaBackendUnavailable")];
-        let silent = [instance("web-0", &[gates::QUOTA], &silent)];
+        let silent = [&instance("web-0", &[gates::QUOTA], &silent)];
         assert_eq!(
             words(&replicas_ready(&seen(1, &silent, &[]))),
             "False QuotaBackendUnavailable: 1 of 1 desired replicas are pending quota"
@@ -427,11 +422,8 @@ mod tests {
 
     #[test]
     fn a_block_and_an_error_of_the_data_are_said_by_their_priority() {
-        let block = Blocker {
-            reason: Reason::CityCodeMismatch,
-            message: "it is for LHR".to_owned(),
-        };
-        let gated = [instance("web-0", &[gates::NETWORK], &[])];
+        let block = Blocker::new(Reason::CityCodeMismatch, "it is for LHR");
+        let gated = [&instance("web-0", &[gates::NETWORK], &[])];
         let mut of = seen(1, &gated, &[]);
         assert_eq!(
             words(&available(&of)),
@@ -445,10 +437,7 @@ mod tests {
         );
         of.block = Some(&block);
         assert_eq!(words(&available(&of)), "False CityCodeMismatch: it is for LHR");
-        let unsupported = Blocker {
-            reason: Reason::UnsupportedManagementPolicy,
-            message: "Foo".to_owned(),
-        };
+        let unsupported = Blocker::new(Reason::UnsupportedManagementPolicy, "Foo");
         of.block = Some(&unsupported);
         assert_eq!(
             words(&replicas_ready(&of)),

@@ -12,19 +12,7 @@ use fedgate_engine::{
     },
 };
 use kube::{ResourceExt, core::DynamicObject};
-use std::collections::BTreeSet;
 use tokio::time::Instant;
-
-fn has_provider_finalizer(event: &WatchEvent) -> bool {
-    let (WatchEvent::InitApply(object) | WatchEvent::Apply(object) | WatchEvent::Written(object)) = event
-    else {
-        return false;
-    };
-    object
-        .finalizers()
-        .iter()
-        .any(|name| name == keys::PROVIDER_FINALIZER)
-}
 
 /// The change of an object of which only the name counts.
 fn named<D>(change: fn(Name) -> Change) -> impl Fn(&CellIndex, &RowChange<D>) -> Change {
@@ -41,47 +29,14 @@ impl CellIndex {
         }
     }
 
-    /// Records the deletion timestamp of an Instance; the rows have none, since few Instances are being deleted.
-    fn note_deletion(&mut self, event: &WatchEvent) {
-        match event {
-            WatchEvent::InitApply(object) | WatchEvent::Apply(object) | WatchEvent::Written(object) => {
-                let metadata = &object.metadata;
-                if let (Some(uid), Some(since)) = (&metadata.uid, &metadata.deletion_timestamp) {
-                    self.deleted.insert(uid.as_str().into(), since.0);
-                }
-            }
-            WatchEvent::Delete(object) => {
-                let uid = object.metadata.uid.as_deref().unwrap_or_default();
-                self.deleted.remove(uid);
-            }
-            WatchEvent::InitDone => {
-                let rows = self.instances.iter();
-                let deleting: BTreeSet<_> = rows
-                    .filter(|(_, row)| row.deleting)
-                    .map(|(_, row)| &row.uid)
-                    .collect();
-                self.deleted.retain(|uid, _| deleting.contains(uid));
-            }
-            WatchEvent::Init | WatchEvent::Failed | WatchEvent::Resumed | WatchEvent::Rewound => {}
-        }
-    }
-
     fn own_event(&mut self, table: TableId, event: WatchEvent) -> Update<Self> {
         let mut applied = Update::default();
-        if table == TableId::Instances && !self.looks_at_pods() && has_provider_finalizer(&event) {
-            self.retiring = true;
-            applied.commands.push(Command::WatchPods);
-        }
-        if table == TableId::Instances {
-            self.note_deletion(&event);
-        }
-        let external = self.reading.external.clone();
-        let limits = self.reading.limits.clone();
+        let settings = self.settings.clone();
         let event = self.selected(table, event);
         /// Applies the event to a table and adds the change of each row.
         macro_rules! take {
             ($table:ident, $read:expr, $change:expr) => {{
-                let (deltas, first) = apply_event(&mut self.$table, event, &mut self.words, $read);
+                let (deltas, first) = apply_event(&mut self.$table, event, &mut self.strings, $read);
                 applied.synced = first;
                 let change = $change;
                 applied
@@ -92,14 +47,15 @@ impl CellIndex {
         match table {
             TableId::Namespaces => take!(namespaces, digest::namespace, named(Change::of_namespace)),
             TableId::Deployments => {
-                let read = |object: &_, words: &mut _| digest::deployment(object, &limits, words);
+                let read = |object: &_, words: &mut _| digest::deployment(object, &settings, words);
                 take!(deployments, read, Self::deployment_change);
             }
             TableId::Instances => take!(instances, digest::instance, Self::instance_change),
             TableId::ConfigMaps => take!(config_maps, |_, _| (), named(Change::ConfigMap)),
             TableId::Secrets => take!(secrets, |_, _| (), named(Change::Secret)),
             TableId::Pods => {
-                let read = |object: &_, words: &mut _| digest::pod(object, external.as_deref(), words);
+                let external = settings.pods.external_address.as_deref();
+                let read = |object: &_, words: &mut _| digest::pod(object, external, words);
                 take!(pods, read, named(Change::Pod));
             }
             TableId::Services => take!(services, digest::service, named(Change::Pod)),
@@ -112,7 +68,7 @@ impl CellIndex {
             TableId::Bindings => take!(bindings, digest::binding, Self::binding_change),
             TableId::Contexts => take!(contexts, digest::context, Self::context_change),
             TableId::SubnetClaims => take!(subnet_claims, digest::subnet_claim, Self::subnet_claim_change),
-            TableId::Subnets => take!(subnets, digest::readiness, Self::subnet_change),
+            TableId::Subnets => take!(subnets, digest::is_ready, Self::subnet_change),
             TableId::HubNamespaces => take!(hub_namespaces, digest::namespace, named(Change::of_namespace)),
             TableId::HubDeployments => {
                 take!(
@@ -131,10 +87,27 @@ impl CellIndex {
             TableId::HubInstances => take!(copies, digest::copy, named(Change::HubInstance)),
             TableId::Claims => {}
         }
+        if !self.watches_pods() && applied.changes.iter().any(|change| self.has_started(change)) {
+            self.retiring = true;
+            applied.commands.push(Command::WatchPods);
+        }
         if TableId::SERVING.contains(&table) && (applied.synced || !applied.changes.is_empty()) {
             applied.commands.push(Command::LocationChanged);
         }
         applied
+    }
+
+    /// True if an Instance changed that has the Pod provider's finalizer.
+    fn has_started(&self, change: &Change) -> bool {
+        let Change::Instance {
+            name: (namespace, name),
+            ..
+        } = change
+        else {
+            return false;
+        };
+        let row = self.instances.get(namespace, name);
+        row.is_some_and(|row| row.digest.has_finalizer(keys::PROVIDER_FINALIZER))
     }
 
     /// The event as the watch would report it: the answer to a write may show an object without this cell's label. The
@@ -142,7 +115,7 @@ impl CellIndex {
     fn selected(&self, table: TableId, event: WatchEvent) -> WatchEvent {
         let is_own = |copy: &DynamicObject| {
             let cell = copy.labels().get(keys::CELL);
-            cell.is_some_and(|cell| **cell == *self.reading.cell)
+            cell.is_some_and(|cell| **cell == *self.settings.cell)
         };
         match event {
             WatchEvent::Apply(object) | WatchEvent::Written(object)
@@ -159,7 +132,7 @@ impl CellIndex {
             return Update::default();
         };
         let mut applied = Update::default();
-        let (deltas, first) = apply_event(&mut table, event, &mut self.words, digest::claim);
+        let (deltas, first) = apply_event(&mut table, event, &mut self.strings, digest::claim);
         applied.synced = first;
         for delta in &deltas {
             let (namespace, name) = &delta.name;

@@ -12,23 +12,21 @@ pub mod tables;
 mod tests;
 pub mod watches;
 
-use super::settings::Limits;
+use super::settings::Settings;
 use digest::{
     Attached, Binding, Claim, Deployment, HubDeployment, HubInstance, Instance, Namespace, NetworkContext,
-    Pod, Readiness, Strings, SubnetClaim, claim_name,
+    Pod, Strings, SubnetClaim, claim_name,
 };
-use fedgate_api::names::{CLAIM_PREFIX, is_label_value};
 use fedgate_api::{
-    ConditionStatus, LocationReference,
-    conditions::{find, types::QUOTA_GRANTED},
-    names::ProjectKey,
+    LocationReference,
+    conditions::types::QUOTA_GRANTED,
+    names::{CLAIM_PREFIX, ProjectKey, is_label_value},
 };
 use fedgate_engine::{
     key::{Key, Kind, Plane},
     random::HashMap,
     store::table::{Row, Table},
 };
-use jiff::Timestamp;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -36,38 +34,12 @@ use std::{
 use tables::TableId;
 use tokio::time::Instant;
 
-/// Settings that the index depends on.
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct IndexConfig {
-    /// Name of the cell.
-    pub cell: Arc<str>,
-    /// Name and city of the configured location, if any.
-    pub place: Option<(Arc<str>, Arc<str>)>,
-    /// True if networking is enabled.
-    pub networking: bool,
-    /// True if companions are watched.
-    pub data: bool,
-    /// True if the built-in provider runs Pods.
-    pub provider: bool,
-    /// True if the cell has a hub.
-    pub hub: bool,
-    /// The only project of a cell without a hub; all namespaces of the cell belong to this project.
-    pub project: Option<ProjectKey>,
-    /// The cell's own namespace, which holds the release records.
-    pub namespace: Arc<str>,
-    /// Annotation key of a Pod's external address.
-    pub external: Option<Arc<str>>,
-    /// Limits of the cell.
-    pub limits: Arc<Limits>,
-}
-
 /// The index of a cell.
 #[derive(Debug, Default)]
 pub struct CellIndex {
-    /// Settings of the index.
-    pub reading: Arc<IndexConfig>,
-    words: Strings,
+    /// Settings of the cell.
+    pub settings: Arc<Settings>,
+    strings: Strings,
     /// Namespaces at the cell.
     pub namespaces: Table<Namespace>,
     /// Deployments at the cell.
@@ -98,8 +70,8 @@ pub struct CellIndex {
     pub contexts: Table<NetworkContext>,
     /// `SubnetClaims`.
     pub subnet_claims: Table<SubnetClaim>,
-    /// Subnets.
-    pub subnets: Table<Readiness>,
+    /// Subnets; true for one that is ready.
+    pub subnets: Table<bool>,
     /// Namespaces on the hub.
     pub hub_namespaces: Table<Namespace>,
     /// Deployments on the hub.
@@ -117,8 +89,6 @@ pub struct CellIndex {
     /// True if Instances carry the Pod provider's finalizer at a cell that starts no Pods: Pods that still run are
     /// watched until they end.
     retiring: bool,
-    /// Deletion timestamps of the Instances that are being deleted, by UID.
-    pub deleted: BTreeMap<Arc<str>, Timestamp>,
     kinds: HashMap<Kind, TableId>,
 }
 
@@ -149,17 +119,24 @@ pub enum CellLocation {
     Ambiguous(usize),
 }
 
+impl CellLocation {
+    /// Reference to the location, if it is known.
+    pub fn reference(&self) -> Option<&LocationReference> {
+        match self {
+            Self::At { location, .. } => Some(location),
+            Self::Untold | Self::Nowhere | Self::Ambiguous(_) => None,
+        }
+    }
+}
+
 impl CellIndex {
     /// An empty index.
-    pub fn new(reading: IndexConfig) -> Self {
-        let all = TableId::CELL
-            .into_iter()
-            .chain(TableId::DATA)
-            .chain(TableId::PROVIDER);
-        let all = all.chain(TableId::NETWORK).chain(TableId::SERVING);
-        let all = all.chain([TableId::Claims]);
+    pub fn new(settings: impl Into<Arc<Settings>>) -> Self {
+        let all = TableId::CELL.into_iter().chain(TableId::DATA);
+        let all = all.chain(TableId::PROVIDER).chain(TableId::NETWORK);
+        let all = all.chain(TableId::SERVING).chain([TableId::Claims]);
         Self {
-            reading: Arc::new(reading),
+            settings: settings.into(),
             kinds: all.map(|table| (table.kind(), table)).collect(),
             ..Self::default()
         }
@@ -167,37 +144,28 @@ impl CellIndex {
 
     /// The tables that are watched on the cell's own plane.
     pub fn cell_tables(&self) -> Vec<TableId> {
-        let IndexConfig {
-            networking,
-            data,
-            provider,
-            ..
-        } = *self.reading;
-        let mut tables = TableId::CELL.to_vec();
-        tables.push(TableId::Releases);
-        if data {
-            tables.extend(TableId::DATA);
-        }
-        if provider {
-            tables.extend(TableId::PROVIDER);
-        }
-        if networking {
-            tables.extend(TableId::NETWORK);
-            tables.extend(&self.serving);
-        }
-        tables
+        let groups: [(bool, &[TableId]); 6] = [
+            (true, &TableId::CELL),
+            (true, &[TableId::Releases]),
+            (self.settings.data, &TableId::DATA),
+            (self.settings.provider, &TableId::PROVIDER),
+            (self.settings.networking, &TableId::NETWORK),
+            (self.settings.networking, &self.serving),
+        ];
+        let watched = groups.into_iter().filter(|(is_watched, _)| *is_watched);
+        watched.flat_map(|(_, tables)| tables).copied().collect()
     }
 
     /// Kinds that tell the cell's location, and that the cell does not serve as far as is known.
     pub(super) fn unserved_places(&self) -> impl Iterator<Item = TableId> {
-        let wanted = self.reading.networking;
+        let wanted = self.settings.networking;
         let missing = TableId::SERVING.into_iter();
         missing.filter(move |table| wanted && !self.serving.contains(table))
     }
 
     /// True if Pods and Services are watched.
-    pub fn looks_at_pods(&self) -> bool {
-        self.reading.provider || self.retiring
+    pub fn watches_pods(&self) -> bool {
+        self.settings.provider || self.retiring
     }
 
     /// The table for an object of this kind on this plane; `None` if the kind is not watched there.
@@ -209,7 +177,7 @@ impl CellIndex {
         name: &str,
     ) -> Option<TableId> {
         let table = *self.kinds.get(kind)?;
-        let is_record = *namespace == *self.reading.namespace && name.starts_with(RELEASES_PREFIX);
+        let is_record = *namespace == *self.settings.namespace && name.starts_with(RELEASES_PREFIX);
         Some(match (plane, table) {
             (Plane::Cell, TableId::ConfigMaps) if is_record => TableId::Releases,
             (Plane::Cell, table) => table,
@@ -233,7 +201,7 @@ impl CellIndex {
 
     /// The first thing that is missing of the cell's own plane, in words.
     pub fn missing(&self) -> Option<String> {
-        if self.reading.networking && self.serving.is_empty() {
+        if self.settings.networking && self.serving.is_empty() {
             return Some(
                 "whether the cell serves a kind ServingLocation is not known, or it serves none".to_owned(),
             );
@@ -267,10 +235,8 @@ impl CellIndex {
 
     /// The location of this cell as the value of a label, by which the hub delivers; `None` without one.
     pub fn label_of_location(&self) -> Option<String> {
-        let CellLocation::At { location, .. } = self.located() else {
-            return None;
-        };
-        Some(location.name).filter(|name| is_label_value(name))
+        let name = self.located().reference()?.name.clone();
+        is_label_value(&name).then_some(name)
     }
 
     /// A deployment on the hub.
@@ -330,10 +296,10 @@ impl CellIndex {
             },
             city: city.clone(),
         };
-        if let Some((name, city)) = &self.reading.place {
+        if let Some((name, city)) = &self.settings.place {
             return at(name, city);
         }
-        if !self.reading.networking {
+        if !self.settings.networking {
             return CellLocation::Untold;
         }
         let all = self.places.iter().chain(self.milo_places.iter());
@@ -351,6 +317,11 @@ impl CellIndex {
         }
     }
 
+    /// The location, as soon as it is certain ([`Self::location_known`]).
+    pub fn settled_location(&self) -> Option<CellLocation> {
+        self.location_known().then(|| self.located())
+    }
+
     /// True if the location is known, or if the index is certain that there is none: the cell then watches the hub's
     /// deployments of all cities.
     pub fn location_known(&self) -> bool {
@@ -360,7 +331,7 @@ impl CellIndex {
 
     /// Project and project namespace that own a namespace of the cell; `None` unless the namespace has both labels.
     pub fn origin(&self, namespace: &str) -> Option<(ProjectKey, Arc<str>)> {
-        if let Some(project) = &self.reading.project {
+        if let Some(project) = &self.settings.project {
             return Some((project.clone(), namespace.into()));
         }
         let Namespace {
@@ -383,7 +354,7 @@ impl CellIndex {
     pub fn reconcilable_keys(&self) -> Vec<Key> {
         let mut keys: Vec<Key> = keys_of(&self.deployments, TableId::Deployments).collect();
         keys.extend(self.instance_keys());
-        if self.looks_at_pods() {
+        if self.watches_pods() {
             keys.extend(keys_of(&self.instances, TableId::Pods));
             keys.extend(keys_of(&self.pods, TableId::Pods));
         }
@@ -408,9 +379,8 @@ impl CellIndex {
     /// Number of Instances whose quota was granted but whose granted claim is not in the index.
     pub fn unverified(&self) -> usize {
         let unseen = self.instances.iter().filter(|((namespace, name), row)| {
-            let said = find(&row.digest.conditions, QUOTA_GRANTED);
-            let granted = said.is_some_and(|c| c.status == ConditionStatus::True);
-            granted && !row.deleting && !self.is_granted(namespace, name, &row.uid)
+            let granted = row.digest.is(QUOTA_GRANTED) && !row.deleting;
+            granted && !self.is_granted(namespace, name, &row.uid)
         });
         unseen.count()
     }
@@ -423,14 +393,14 @@ impl CellIndex {
         let claim = claims.and_then(|claims| claims.table.get(&home, &claim_name(name)));
         let claim = claim.map(|row| &row.digest);
         claim.is_some_and(|claim| {
-            claim.is_of(&self.reading.cell, uid) && claim.granted.as_ref().is_some_and(|granted| granted.yes)
+            claim.is_of(&self.settings.cell, uid) && claim.granted.as_ref().is_some_and(|granted| granted.yes)
         })
     }
 
     /// Namespace and name of the Instance that a claim of this cell belongs to. A claim never concerns an Instance of another project.
     fn claimant(&self, project: &ProjectKey, name: &str, claim: &Claim) -> Option<(Arc<str>, Arc<str>)> {
         let instance = name.strip_prefix(CLAIM_PREFIX)?;
-        let ours = claim.cell.as_deref() == Some(&*self.reading.cell);
+        let ours = claim.cell.as_deref() == Some(&*self.settings.cell);
         let namespace = claim.namespace.as_ref().filter(|_| ours)?;
         if self.origin(namespace).is_some_and(|(of, _)| of != *project) {
             return None;

@@ -79,15 +79,13 @@ impl CellIndex {
 
     /// Keys of the release records that name a project.
     pub fn releases_of_project(&self, project: &ProjectKey) -> Vec<Key> {
-        let names = |text: &String| {
+        let is_of = |text: &String| {
             let mut records = release_records::read(text).into_iter();
             records.any(|record| record.plane == project.as_str())
         };
-        let of_it = self
-            .releases
-            .iter()
-            .filter(|(_, row)| row.digest.values().any(names));
-        of_it
+        let named = self.releases.iter();
+        let named = named.filter(|(_, row)| row.digest.values().any(is_of));
+        named
             .map(|((namespace, name), _)| TableId::Releases.key(namespace, name))
             .collect()
     }
@@ -104,7 +102,7 @@ impl CellIndex {
         let mut needed: BTreeSet<ProjectKey> = here.map(|(project, _)| project).collect();
         let with_claims = self.claims.iter().filter(|(_, claims)| {
             let mut all = claims.table.iter();
-            all.any(|(_, row)| row.digest.cell.as_deref() == Some(&*self.reading.cell))
+            all.any(|(_, row)| row.digest.cell.as_deref() == Some(&*self.settings.cell))
         });
         needed.extend(with_claims.map(|(project, _)| project.clone()));
         let records = self.releases.iter().flat_map(|(_, row)| row.digest.values());

@@ -1,9 +1,6 @@
 //! Records of objects to release: `ConfigMaps` in each namespace, one entry for each Instance.
 
-use crate::{
-    index::{RELEASES_PREFIX, tables::TableId},
-    writes::MANAGED_BY,
-};
+use crate::index::{RELEASES_PREFIX, digest::claim_name, tables::TableId};
 use fedgate_api::names::{ProjectKey, short_hash};
 use fedgate_engine::{key::Plane, plan::Target};
 use jiff::{SignedDuration, Timestamp};
@@ -12,8 +9,6 @@ use std::collections::BTreeMap;
 
 /// Name of the hub in a record; every other name is a project's key.
 pub const HUB: &str = "(hub)";
-/// The label by which records are watched.
-pub const LABEL: (&str, &str) = MANAGED_BY;
 
 /// An object to release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,24 +61,16 @@ pub fn place<'a>(
             (name, records)
         })
         .collect();
-    let with_it = parts.iter().find_map(|(name, records)| {
-        let text = (*records)?.get(instance)?;
-        Some(RecordPlace {
-            name: name.clone(),
-            exists: true,
-            has: read(text),
-        })
-    });
-    with_it.or_else(|| {
-        let bytes = |records: &Records| records.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>();
-        let (name, records) = parts
-            .into_iter()
-            .find(|(_, records)| records.is_none_or(|records| bytes(records) < FULL))?;
-        Some(RecordPlace {
-            name,
-            exists: records.is_some(),
-            has: Vec::new(),
-        })
+    let bytes = |records: &Records| records.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>();
+    let has_it = |records: &&Records| records.contains_key(instance);
+    let first = |which: &dyn Fn(Option<&Records>) -> bool| parts.iter().find(|(_, records)| which(*records));
+    let (name, records) = first(&|records| records.as_ref().is_some_and(has_it))
+        .or_else(|| first(&|records| records.is_none_or(|records| bytes(records) < FULL)))?;
+    let text = records.and_then(|records| records.get(instance));
+    Some(RecordPlace {
+        name: name.clone(),
+        exists: records.is_some(),
+        has: text.map(|text| read(text)).unwrap_or_default(),
     })
 }
 
@@ -102,6 +89,26 @@ pub fn joined(has: Vec<Record>, new: &[Record], now: Timestamp) -> Vec<Record> {
 }
 
 impl Record {
+    /// The copy of an Instance on the hub.
+    pub fn of_copy(namespace: &str, name: &str) -> Self {
+        Self::of(HUB, TableId::HubInstances, namespace, name.to_owned())
+    }
+
+    /// The claim of an Instance in a namespace of its project.
+    pub fn of_claim(project: &ProjectKey, namespace: &str, instance: &str) -> Self {
+        Self::of(project.as_str(), TableId::Claims, namespace, claim_name(instance))
+    }
+
+    fn of(plane: &str, table: TableId, namespace: &str, name: String) -> Self {
+        Self {
+            plane: plane.to_owned(),
+            kind: table.resource().kind,
+            namespace: namespace.to_owned(),
+            name,
+            since: None,
+        }
+    }
+
     /// True if both are of the same object.
     fn names_the_same(&self, other: &Self) -> bool {
         let of =
@@ -127,13 +134,14 @@ impl Record {
 
     /// The object.
     pub fn target(&self) -> Target {
-        let (plane, table) = if self.plane == HUB {
-            (Plane::Hub, TableId::HubInstances)
-        } else {
-            let project = ProjectKey::parse(&self.plane);
-            (project.map_or(Plane::Hub, Plane::Project), TableId::Claims)
-        };
-        Target::namespaced(plane, &table.resource(), &self.namespace, &self.name)
+        if self.plane == HUB {
+            return TableId::HubInstances.target(&self.namespace, &self.name);
+        }
+        let project = ProjectKey::parse(&self.plane);
+        Target {
+            plane: project.map_or(Plane::Hub, Plane::Project),
+            ..TableId::Claims.target(&self.namespace, &self.name)
+        }
     }
 }
 
@@ -161,6 +169,7 @@ pub fn read(text: &str) -> Vec<Record> {
 mod tests {
     use super::*;
     use proptest::{collection::vec, prelude::*};
+    use serde_json::json;
 
     fn any_record() -> impl Strategy<Value = Record> {
         let plane = prop_oneof![Just(HUB.to_owned()), "[a-z]{1,8}", ".{0,70}"];
@@ -200,22 +209,18 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_leads_to_its_object() {
-        let records = [
-            Record {
-                plane: HUB.to_owned(),
-                kind: "Instance".to_owned(),
-                namespace: "ns-1".to_owned(),
-                name: "web-0".to_owned(),
-                since: None,
-            },
-            Record {
-                plane: "shop".to_owned(),
-                kind: "ResourceClaim".to_owned(),
-                namespace: "default".to_owned(),
-                name: "instance-web-0".to_owned(),
-                since: Some(Timestamp::UNIX_EPOCH),
-            },
-        ];
+        let shop = ProjectKey::parse("shop").unwrap();
+        let claim = Record {
+            since: Some(Timestamp::UNIX_EPOCH),
+            ..Record::of_claim(&shop, "default", "web-0")
+        };
+        let records = [record("web-0"), claim];
+        let text = json!([
+            {"plane": "(hub)", "kind": "Instance", "namespace": "ns-1", "name": "web-0"},
+            {"plane": "shop", "kind": "ResourceClaim", "namespace": "default", "name": "instance-web-0",
+                "since": "1970-01-01T00:00:00Z"},
+        ]);
+        assert_eq!(records, *read(&text.to_string()));
         assert_eq!(read(&write(&records)), records);
         assert_eq!(records[0].target().plane, Plane::Hub);
         let claim = records[1].target();
@@ -225,13 +230,7 @@ mod tests {
     }
 
     fn record(name: &str) -> Record {
-        Record {
-            plane: HUB.to_owned(),
-            kind: "Instance".to_owned(),
-            namespace: "ns-1".to_owned(),
-            name: name.to_owned(),
-            since: None,
-        }
+        Record::of_copy("ns-1", name)
     }
 
     #[test]

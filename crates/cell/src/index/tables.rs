@@ -1,6 +1,9 @@
 //! The tables of the index: each is one watch of a kind on a plane.
 
-use fedgate_engine::key::{Key, Kind, Plane};
+use fedgate_engine::{
+    key::{Key, Kind, Plane},
+    plan::Target,
+};
 use kube::core::{ApiResource, GroupVersionKind};
 
 /// One watch: a kind on a plane, for one purpose.
@@ -101,6 +104,16 @@ impl TableId {
     /// The kind of the table's objects.
     pub fn kind(self) -> Kind {
         Kind::of(&self.resource())
+    }
+
+    /// An object of this table, which is on the hub or on the cell's own plane.
+    pub fn target(self, namespace: &str, name: &str) -> Target {
+        let plane = if Self::HUB.contains(&self) {
+            Plane::Hub
+        } else {
+            Plane::Cell
+        };
+        Target::namespaced(plane, &self.resource(), namespace, name)
     }
 
     /// A key of this kind on the cell's own plane.

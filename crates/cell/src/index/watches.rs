@@ -42,14 +42,14 @@ impl Index for CellIndex {
         };
         Keys {
             keys,
-            fresh: Vec::new(),
+            ..Keys::default()
         }
     }
 
     fn all_keys(&self) -> Keys {
         Keys {
             keys: self.reconcilable_keys(),
-            fresh: Vec::new(),
+            ..Keys::default()
         }
     }
 
@@ -70,8 +70,8 @@ impl Index for CellIndex {
             TableId::Pods | TableId::Services | TableId::NetworkPolicies | TableId::Releases => {
                 Some(format!("{}={}", MANAGED_BY.0, MANAGED_BY.1))
             }
-            TableId::HubInstances => Some(format!("{}={}", keys::CELL, self.reading.cell)),
-            TableId::Claims => Some(format!("{}={}", keys::SOURCE_CLUSTER, self.reading.cell)),
+            TableId::HubInstances => Some(format!("{}={}", keys::CELL, self.settings.cell)),
+            TableId::Claims => Some(format!("{}={}", keys::SOURCE_CLUSTER, self.settings.cell)),
             TableId::HubDeployments => match self.located() {
                 CellLocation::At { city, .. } => Some(format!("{}={city}", keys::CITY_CODE)),
                 CellLocation::Untold | CellLocation::Nowhere | CellLocation::Ambiguous(_) => None,
@@ -84,7 +84,7 @@ impl Index for CellIndex {
         };
         WatchSpec {
             resource: table.resource(),
-            namespace: (table == TableId::Releases).then(|| self.reading.namespace.to_string()),
+            namespace: (table == TableId::Releases).then(|| self.settings.namespace.to_string()),
             labels,
             fields: None,
             page: match table {

@@ -2,8 +2,7 @@
 
 use super::observe::InstanceSnapshot;
 use crate::{
-    conditions::{self, Verdict, gates, is_final_state, is_true},
-    index::tables::TableId,
+    conditions::{self, Verdict, gates, is_final_state, written},
     reason::WriteReason,
     writes,
 };
@@ -17,10 +16,7 @@ use fedgate_api::{
     },
     keys,
 };
-use fedgate_engine::{
-    key::Plane,
-    plan::{Effect, Endpoint, Event, Plan, Prepared, Target, Write},
-};
+use fedgate_engine::plan::{Effect, Event, Plan, Prepared};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -37,12 +33,12 @@ pub fn decide(snapshot: &InstanceSnapshot, quota: Option<&Verdict>, now: Timesta
     if !snapshot.row.deleting
         && let Some(patch) = metadata(snapshot, now)
     {
-        return write(snapshot, Endpoint::Main, patch, WriteReason::InstanceFinalizers);
+        return write(snapshot, patch, WriteReason::InstanceFinalizers);
     }
     let conditions = conditions(snapshot, quota, now);
     if conditions[..] != snapshot.row.digest.conditions[..] {
         let patch = json!({"status": {"conditions": conditions}});
-        let mut plan = write(snapshot, Endpoint::Status, patch, WriteReason::InstanceConditions);
+        let mut plan = write(snapshot, patch, WriteReason::InstanceConditions);
         plan.notes = notes(snapshot, &conditions);
         return plan;
     }
@@ -55,40 +51,18 @@ pub fn decide(snapshot: &InstanceSnapshot, quota: Option<&Verdict>, now: Timesta
     }
     let left: Vec<Value> = left.into_iter().map(|gate| json!({"name": gate})).collect();
     let patch = json!({"spec": {"controller": {"schedulingGates": left}}});
-    write(snapshot, Endpoint::Main, patch, WriteReason::InstanceGates)
+    write(snapshot, patch, WriteReason::InstanceGates)
 }
 
-fn write(
-    snapshot: &InstanceSnapshot,
-    endpoint: Endpoint,
-    patch: Value,
-    reason: WriteReason,
-) -> Plan<Prepared> {
-    Plan::one(writes::patch(
-        &snapshot.row,
-        target(snapshot),
-        endpoint,
-        patch,
-        reason,
-    ))
-}
-
-/// The write target of the Instance.
-pub fn target(snapshot: &InstanceSnapshot) -> Target {
-    Target::namespaced(
-        Plane::Cell,
-        &TableId::Instances.resource(),
-        &snapshot.namespace,
-        &snapshot.name,
-    )
+fn write(snapshot: &InstanceSnapshot, patch: Value, reason: WriteReason) -> Plan<Prepared> {
+    Plan::one(writes::patch(&snapshot.row, snapshot.target(), patch, reason))
 }
 
 /// True if a deployment controls the Instance, or did when the Instance got our finalizers. Manually created Instances
 /// are not touched.
 pub fn is_ours(snapshot: &InstanceSnapshot) -> bool {
     let instance = &snapshot.row.digest;
-    let controlled = instance.owner.as_ref().is_some_and(|owner| owner.is_deployment);
-    controlled || OURS.iter().any(|name| instance.has_finalizer(name))
+    instance.is_deployments() || OURS.iter().any(|name| instance.has_finalizer(name))
 }
 
 /// True if the Instance has the claim finalizer, so that a claim created now is released in the end.
@@ -98,7 +72,7 @@ pub fn may_claim(snapshot: &InstanceSnapshot) -> bool {
 
 /// True if quota was requested: the default of the condition has no observed generation.
 pub fn has_claimed(snapshot: &InstanceSnapshot) -> bool {
-    let said = find(&snapshot.row.digest.conditions, QUOTA_GRANTED);
+    let said = snapshot.row.digest.condition(QUOTA_GRANTED);
     said.is_some_and(|c| c.observed_generation.is_some() && c.reason != Reason::QuotaDisabled.as_str())
 }
 
@@ -130,8 +104,12 @@ pub fn release(snapshot: &InstanceSnapshot) -> Effect {
     let all = snapshot.row.digest.finalizers.iter().map(|name| &**name);
     let left: Vec<&str> = all.filter(|name| !OURS.contains(name)).collect();
     let patch = json!({"metadata": {"finalizers": left}});
-    let reason = WriteReason::InstanceReleased;
-    writes::patch(&snapshot.row, target(snapshot), Endpoint::Main, patch, reason)
+    writes::patch(
+        &snapshot.row,
+        snapshot.target(),
+        patch,
+        WriteReason::InstanceReleased,
+    )
 }
 
 fn conditions(snapshot: &InstanceSnapshot, quota: Option<&Verdict>, now: Timestamp) -> Vec<Condition> {
@@ -154,17 +132,18 @@ fn conditions(snapshot: &InstanceSnapshot, quota: Option<&Verdict>, now: Timesta
             say(&mut conditions, AVAILABLE, &refused);
         }
     }
-    let gates: Vec<&str> = instance.gates.iter().map(|gate| &**gate).collect();
     let ready = conditions::ready(&conditions::ReadyInputs {
+        instance,
         deleting: snapshot.row.deleting,
-        suspended: instance.suspended,
-        gates: &gates,
         conditions: &conditions,
         network_refused: snapshot.network_refused.as_deref(),
     });
     // The controller that replaces Instances infers from Initialized that the Instance has been ready with its
     // template.
-    if ready.status != True && !snapshot.row.deleting && is_true(&conditions, READY) {
+    if ready.status != True
+        && !snapshot.row.deleting
+        && find(&conditions, READY).is_some_and(|c| c.status == True)
+    {
         let message = "Instance has been ready";
         say(
             &mut conditions,
@@ -203,17 +182,8 @@ pub fn is_seen(snapshot: &InstanceSnapshot, plan: &Plan<Prepared>) -> bool {
     find(&after, READY).is_some_and(|now| is_transition(snapshot, now))
 }
 
-/// The conditions that a plan writes.
-fn written(plan: &Plan<Prepared>) -> Option<Vec<Condition>> {
-    plan.effects.iter().find_map(|effect| match &effect.write {
-        Write::Merge { patch } => serde_json::from_value(patch["status"]["conditions"].clone()).ok(),
-        _ => None,
-    })
-}
-
 fn is_transition(snapshot: &InstanceSnapshot, now: &Condition) -> bool {
-    let before = find(&snapshot.row.digest.conditions, &now.type_);
-    is_final_state(before, now)
+    is_final_state(snapshot.row.digest.condition(&now.type_), now)
 }
 
 /// A condition that is True stays True at a new generation.
@@ -240,7 +210,7 @@ fn never_started(snapshot: &InstanceSnapshot, conditions: &[Condition]) -> Optio
 fn remaining(snapshot: &InstanceSnapshot) -> impl Iterator<Item = &str> {
     let instance = &snapshot.row.digest;
     let holds = |type_| {
-        let condition = find(&instance.conditions, type_);
+        let condition = instance.condition(type_);
         condition.is_some_and(|c| c.status == True && c.observed_generation == Some(instance.generation))
     };
     let (quota, data) = (holds(QUOTA_GRANTED), holds(REFERENCED_DATA_READY));
@@ -258,7 +228,7 @@ fn notes(snapshot: &InstanceSnapshot, conditions: &[Condition]) -> Vec<Event> {
     ];
     let news = said.into_iter().filter_map(|(type_, reason, action)| {
         let now = find(conditions, type_).filter(|c| c.reason == reason.as_str())?;
-        let before = find(&snapshot.row.digest.conditions, type_);
+        let before = snapshot.row.digest.condition(type_);
         let told = before.is_some_and(|c| c.reason == now.reason);
         (!told).then(|| note(snapshot, reason.as_str(), action, &now.message))
     });
@@ -267,8 +237,6 @@ fn notes(snapshot: &InstanceSnapshot, conditions: &[Condition]) -> Vec<Event> {
 
 /// A warning Event about the Instance.
 pub fn note(snapshot: &InstanceSnapshot, reason: &str, action: &str, message: &str) -> Event {
-    let InstanceSnapshot {
-        namespace, name, row, ..
-    } = snapshot;
-    writes::warning((namespace, name, &row.uid), reason, action, message.to_owned())
+    let target = snapshot.target();
+    writes::warning(target, &snapshot.row.uid, reason, action, message.to_owned())
 }

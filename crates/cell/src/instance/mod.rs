@@ -4,7 +4,6 @@
 //! hub.
 
 pub mod decide;
-mod local;
 pub mod observe;
 pub mod quota;
 pub mod referenced_data;
@@ -18,9 +17,9 @@ use super::{
     index::{
         CellIndex,
         digest::{Claim, claim_name},
-        release_records,
+        release_records::Record,
     },
-    release::{self, Released, Releaser},
+    release::{self, Released},
 };
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
@@ -30,13 +29,12 @@ use fedgate_engine::{
     plan::{Plan, Requeue},
     random::HashMap,
     reconcile::throttle::Throttle,
-    runtime::{driver, queue::Priority},
+    runtime::driver::MAX_PASSES,
     store::table::Row,
 };
-use local::Local;
 use observe::InstanceSnapshot;
 use parking_lot::Mutex;
-use quota::Answer;
+use quota::decide::Answer;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use writeback::WriteBack;
@@ -56,98 +54,115 @@ pub struct Instances {
     uncontrolled: Mutex<HashMap<Key, Arc<str>>>,
 }
 
+/// Result of the writes to an Instance itself.
+struct Updated {
+    next: Requeue,
+    /// True if a change of Ready was written that users wait for.
+    is_urgent: bool,
+}
+
 impl Instances {
     /// Reconciles an Instance's key.
-    pub async fn reconcile(
-        &self,
-        ctx: &Context<'_>,
-        key: &Key,
-        releaser: &Releaser,
-    ) -> Result<Requeue, Failure> {
+    pub async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let Some(snapshot) = observe::observe(ctx, key) else {
             self.write_back.forget(key);
             self.progress.forget(key);
-            Self::unwanted(ctx, key);
             self.uncontrolled.lock().remove(key);
-            return self.absent(ctx, key, releaser).await;
+            quota::withdraw(ctx, key);
+            return self.absent(ctx, key).await;
         };
         self.left_behind.lock().remove(key);
         if !decide::is_ours(&snapshot) {
-            self.pass_over(ctx, key, &snapshot).await;
+            self.report_uncontrolled(ctx, key, &snapshot).await;
             return Ok(Requeue::AwaitChange);
         }
         self.uncontrolled.lock().remove(key);
-        let quota = if snapshot.row.deleting {
-            Self::unwanted(ctx, key);
-            Answer::default()
-        } else if !ctx.settings.quota && decide::has_claimed(&snapshot) {
-            // The claim is recorded before the condition `QuotaGranted` changes, because that condition is the only
-            // trace of it.
-            match abandon(ctx, &snapshot, releaser).await {
-                Ok(()) => quota::ask(ctx, &snapshot).await,
-                Err(failure) => Answer {
-                    failure: Some(failure),
-                    ..Answer::default()
-                },
-            }
-        } else if decide::may_claim(&snapshot) || !ctx.settings.quota {
-            quota::ask(ctx, &snapshot).await
-        } else {
-            // Finalizers come first, so that no claim is leaked; that write enqueues the key again.
-            Answer::default()
-        };
-        let writes = Local::new(&self.progress, &snapshot, &quota);
-        let local = driver::reconcile(&writes, ctx, key).await;
+        let quota = quota::ask(ctx, key, &snapshot).await;
+        let updated = self.update(ctx, key, &snapshot, &quota).await;
         // The hub copy is synced even if an earlier step failed, so that users see the current state.
         let Some(snapshot) = observe::observe(ctx, key) else {
             return Ok(Requeue::AwaitChange);
         };
         // A copy that is about to be released is not written again.
         let copied = if snapshot.hub && !decide::is_ending(&snapshot) {
-            let hurry = snapshot.row.deleting || local.is_ok() && writes.is_urgent();
+            let hurry = snapshot.row.deleting || updated.as_ref().is_ok_and(|updated| updated.is_urgent);
             self.write_back.reconcile(ctx, key, &snapshot, hurry).await
         } else {
             Ok(Requeue::AwaitChange)
         };
-        let local = local?;
+        let updated = updated?;
         if snapshot.row.deleting {
-            return teardown(ctx, &snapshot, releaser).await;
+            return teardown(ctx, &snapshot).await;
         }
         let copied = copied?;
         match quota.failure {
             Some(failure) => Err(failure),
-            None => Ok(quota.next.earlier(copied).earlier(local)),
+            None => Ok(quota.next.earlier(copied).earlier(updated.next)),
         }
     }
 
+    /// Writes finalizers, conditions and gates of the Instance for which quota was `asked`, one step after the other.
+    async fn update(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        asked: &InstanceSnapshot,
+        quota: &Answer,
+    ) -> Result<Updated, Failure> {
+        let rate = ctx.settings.progress_rate();
+        let mut updated = Updated {
+            next: Requeue::AwaitChange,
+            is_urgent: false,
+        };
+        for _ in 0..MAX_PASSES {
+            // The quota answer does not apply to a successor of the same name.
+            let snapshot = observe::observe(ctx, key).filter(|now| now.row.uid == asked.row.uid);
+            let Some(snapshot) = snapshot else { break };
+            let now = ctx.now();
+            let plan = decide::decide(&snapshot, quota.verdict.as_ref(), now.wall);
+            if plan.is_idle() {
+                break;
+            }
+            let urgent = decide::is_urgent(&snapshot, &plan);
+            if urgent == Some(false)
+                && let Some(left) = self.progress.wait_from_empty(key, rate, now.instant)
+            {
+                updated.next = Requeue::After(left);
+                break;
+            }
+            let is_seen = urgent == Some(true) && decide::is_seen(&snapshot, &plan);
+            ctx.execute(plan).await?;
+            if urgent.is_some() {
+                self.progress.take(key, rate, ctx.now().instant);
+            }
+            updated.is_urgent |= is_seen;
+        }
+        Ok(updated)
+    }
+
     /// Says once of each Instance that no deployment controls that nothing is done for it.
-    async fn pass_over(&self, ctx: &Context<'_>, key: &Key, snapshot: &InstanceSnapshot) {
+    async fn report_uncontrolled(&self, ctx: &Context<'_>, key: &Key, snapshot: &InstanceSnapshot) {
         let uid = snapshot.row.uid.clone();
         let known = self.uncontrolled.lock().insert(key.clone(), uid.clone());
         if snapshot.row.deleting || known == Some(uid) {
             return;
         }
-        tracing::warn!(
-            namespace = &*key.namespace,
-            instance = &*key.name,
-            "{}",
-            decide::NOT_CONTROLLED
-        );
-        let note = decide::note(snapshot, "NotControlled", "Reconciling", decide::NOT_CONTROLLED);
-        // A lost Event has no further effect.
-        let _ = ctx.execute(Plan::with_event(note)).await;
-    }
-
-    /// Removes the Instance from the quota requests of its project and enqueues the deployments that this concerns.
-    fn unwanted(ctx: &Context<'_>, key: &Key) {
-        let keys = ctx.index.lock().quota_unwanted(key);
-        ctx.queue.extend(keys, Priority::Fresh);
+        let (namespace, instance) = (&*key.namespace, &*key.name);
+        tracing::warn!(namespace, instance, "{}", decide::NOT_CONTROLLED);
+        publish(
+            ctx,
+            snapshot,
+            "NotControlled",
+            "Reconciling",
+            decide::NOT_CONTROLLED,
+        )
+        .await;
     }
 
     /// Releases the claim and hub copy of an absent Instance, even if its finalizers were removed manually.
-    async fn absent(&self, ctx: &Context<'_>, key: &Key, releaser: &Releaser) -> Result<Requeue, Failure> {
+    async fn absent(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let now = ctx.now().instant;
-        let left = left_of(&ctx.index.lock(), key);
+        let left = find_left_behind(&ctx.index.lock(), key);
         if left.is_empty() {
             self.left_behind.lock().remove(key);
             return Ok(Requeue::AwaitChange);
@@ -160,7 +175,7 @@ impl Instances {
         let mut next = Requeue::AwaitChange;
         for (uid, record) in left {
             if let Released::PlaneDown(after) | Released::Connecting(after) =
-                releaser.attempt(ctx, &uid, &record).await
+                release::attempt(ctx, &uid, &record).await
             {
                 next = next.earlier(Requeue::After(after));
             }
@@ -169,40 +184,51 @@ impl Instances {
     }
 }
 
+/// Publishes a warning Event about an Instance. A lost Event has no further effect.
+pub(super) async fn publish(
+    ctx: &Context<'_>,
+    snapshot: &InstanceSnapshot,
+    reason: &str,
+    action: &str,
+    message: &str,
+) {
+    let note = decide::note(snapshot, reason, action, message);
+    let _ = ctx.execute(Plan::with_event(note)).await;
+}
+
 /// The claim and hub copy that this cell still holds for an absent Instance, each with the Instance UID that it names.
-fn left_of(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, release_records::Record)> {
+fn find_left_behind(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, Record)> {
     if !index.cell_ready() || index.instances.get(&key.namespace, &key.name).is_some() {
         return Vec::new();
     }
-    let mut left = Vec::new();
-    let ours = |cell: Option<&Arc<str>>| cell == Some(&index.reading.cell);
-    if let Some(row) = index.copies.get(&key.namespace, &key.name)
-        && let Some(uid) = &row.digest.instance
-        && ours(row.digest.cell.as_ref())
-        && !row.deleting
-    {
-        left.push((uid.clone(), release::of_copy(&key.namespace, &key.name)));
-    }
+    let cell = Some(&index.settings.cell);
+    let copy = index.copies.get(&key.namespace, &key.name);
+    let copy = copy.filter(|row| row.digest.cell.as_ref() == cell && !row.deleting);
+    let copy = copy.and_then(|row| {
+        let uid = row.digest.instance.clone()?;
+        Some((uid, Record::of_copy(&key.namespace, &key.name)))
+    });
+    let mut left: Vec<_> = copy.into_iter().collect();
     let name = claim_name(&key.name);
-    let mut look = |project: &ProjectKey, home: &str, row: &Row<Claim>| {
-        let of_here = row.digest.namespace.as_deref() == Some(&*key.namespace);
-        if of_here
-            && ours(row.digest.cell.as_ref())
+    let mut add_claim = |project: &ProjectKey, home: &str, row: &Row<Claim>| {
+        let claim = &row.digest;
+        if claim.namespace.as_ref() == Some(&key.namespace)
+            && claim.cell.as_ref() == cell
             && !row.deleting
-            && let Some(uid) = &row.digest.instance
+            && let Some(uid) = &claim.instance
         {
-            left.push((uid.clone(), release::of_claim(project, home, &key.name)));
+            left.push((uid.clone(), Record::of_claim(project, home, &key.name)));
         }
     };
     if let Some((project, home)) = index.origin(&key.namespace) {
         let claims = index.claims.get(&project);
         if let Some(row) = claims.and_then(|claims| claims.table.get(&home, &name)) {
-            look(&project, &home, row);
+            add_claim(&project, &home, row);
         }
     } else {
         for (project, claims) in &index.claims {
             let named = claims.table.iter().filter(|((_, other), _)| ***other == *name);
-            named.for_each(|((home, _), row)| look(project, home, row));
+            named.for_each(|((home, _), row)| add_claim(project, home, row));
         }
     }
     left
@@ -210,62 +236,41 @@ fn left_of(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, release_records::Reco
 
 /// The last steps: release the claim, release the copy, remove the finalizers. The provider's finalizer is removed
 /// before.
-async fn teardown(
-    ctx: &Context<'_>,
-    snapshot: &InstanceSnapshot,
-    releaser: &Releaser,
-) -> Result<Requeue, Failure> {
+async fn teardown(ctx: &Context<'_>, snapshot: &InstanceSnapshot) -> Result<Requeue, Failure> {
     let has = |name| snapshot.row.digest.has_finalizer(name);
     if !decide::is_ending(snapshot) {
         return Ok(Requeue::AwaitChange);
     }
     let uid = &snapshot.row.uid;
-    let (origin, hub) = {
-        let index = ctx.index.lock();
-        (index.origin(&snapshot.namespace), index.reading.hub)
-    };
     let mut left = Vec::new();
     let claims = ctx.settings.quota || decide::has_claimed(snapshot);
     if claims && has(keys::CLAIM_FINALIZER) {
-        match origin {
-            Some((project, home)) => left.push(release::of_claim(&project, &home, &snapshot.name)),
+        match &snapshot.origin {
+            Some((project, home)) => left.push(Record::of_claim(project, home, &snapshot.name)),
             None => orphaned(ctx, snapshot).await,
         }
     }
-    if hub && has(keys::INSTANCE_FINALIZER) {
-        left.push(release::of_copy(&snapshot.namespace, &snapshot.name));
+    if snapshot.hub && has(keys::INSTANCE_FINALIZER) {
+        left.push(Record::of_copy(&snapshot.namespace, &snapshot.name));
     }
     let mut later = Vec::new();
     for record in left {
-        match releaser.attempt(ctx, uid, &record).await {
+        match release::attempt(ctx, uid, &record).await {
             Released::Done => {}
             Released::PlaneDown(_) => later.push(record),
             Released::Connecting(after) => return Ok(Requeue::After(after)),
         }
     }
     if !later.is_empty() {
-        releaser.record(ctx, &snapshot.namespace, uid, &later).await?;
+        release::record(ctx, &snapshot.namespace, uid, &later).await?;
     }
     ctx.execute(Plan::one(decide::release(snapshot))).await?;
     Ok(Requeue::AwaitChange)
 }
 
-/// The cell requests no quota any more: records the claim, which is released once its project answers.
-async fn abandon(ctx: &Context<'_>, snapshot: &InstanceSnapshot, releaser: &Releaser) -> Result<(), Failure> {
-    let origin = ctx.index.lock().origin(&snapshot.namespace);
-    let Some((project, home)) = origin else {
-        orphaned(ctx, snapshot).await;
-        return Ok(());
-    };
-    let claim = release::of_claim(&project, &home, &snapshot.name);
-    let uid = &snapshot.row.uid;
-    releaser.record(ctx, &snapshot.namespace, uid, &[claim]).await
-}
-
+/// Reports a claim that cannot be released.
 async fn orphaned(ctx: &Context<'_>, snapshot: &InstanceSnapshot) {
     ctx.metrics.count(Family::ClaimsOrphaned, &["identity"]);
     let message = "the namespace does not name its project any more, so the Instance's claim of quota could not be released";
-    let note = decide::note(snapshot, "QuotaClaimOrphaned", "Releasing", message);
-    // A lost Event has no further effect.
-    let _ = ctx.execute(Plan::with_event(note)).await;
+    publish(ctx, snapshot, "QuotaClaimOrphaned", "Releasing", message).await;
 }

@@ -5,20 +5,14 @@ use crate::{
     conditions::{Verdict, gates},
     context::Shared,
     index::{
-        CellIndex, CellLocation,
+        CellIndex,
         digest::{self, Instance},
+        tables::TableId,
     },
-    network::{
-        self,
-        decide::{Deployment, NetworkState},
-        known::known,
-    },
+    network::{self, NetworkState},
 };
-use fedgate_api::{
-    ConditionStatus, Reason,
-    conditions::{find, types::REFERENCED_DATA_READY},
-};
-use fedgate_engine::{key::Key, store::table::Row};
+use fedgate_api::{ConditionStatus, Reason, conditions::types::REFERENCED_DATA_READY, names::ProjectKey};
+use fedgate_engine::{key::Key, plan::Target, store::table::Row};
 use std::sync::Arc;
 
 /// An Instance and the index data that its decision needs.
@@ -34,8 +28,17 @@ pub struct InstanceSnapshot {
     pub data: Option<Verdict>,
     /// Message of the network's rejection of the deployment, if any.
     pub network_refused: Option<String>,
+    /// The project that owns the Instance's namespace, and the project's own namespace, if the labels name them.
+    pub origin: Option<(ProjectKey, Arc<str>)>,
     /// True if the cell has a hub, so that the Instance is written back.
     pub hub: bool,
+}
+
+impl InstanceSnapshot {
+    /// The Instance as the target of a write.
+    pub fn target(&self) -> Target {
+        TableId::Instances.target(&self.namespace, &self.name)
+    }
 }
 
 /// Takes a snapshot of an Instance; `None` if the Instance is gone or the lists are incomplete.
@@ -51,24 +54,25 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<InstanceSnapshot> {
         name: key.name.clone(),
         data: data(&index, &key.namespace, instance),
         network_refused: refused(&index, &key.namespace, instance),
-        hub: index.reading.hub,
+        origin: index.origin(&key.namespace),
+        hub: index.settings.hub,
         row: row.clone(),
     })
 }
 
 fn data(index: &CellIndex, namespace: &str, instance: &Instance) -> Option<Verdict> {
     let gated = instance.has_gate(gates::REFERENCED_DATA);
-    let said = find(&instance.conditions, REFERENCED_DATA_READY);
+    let said = instance.condition(REFERENCED_DATA_READY);
     if !gated && said.is_none() {
         return None;
     }
-    if !index.reading.data {
+    if !index.settings.data {
         let message = "this cell does not wait for referenced data";
         return Some(Verdict::of(ConditionStatus::True, Reason::Ready, message));
     }
     // The data has been complete once, and the Instance may run already: a later loss is up to the provider.
-    if !gated && said.is_some_and(|said| said.status == ConditionStatus::True) {
-        return said.map(Verdict::like);
+    if !gated && instance.is(REFERENCED_DATA_READY) {
+        return said.map(Verdict::from_condition);
     }
     let deployment = index.deployment_of(namespace, instance).map(|row| &row.digest);
     let text = |of: fn(&digest::Deployment) -> Option<&Arc<str>>| deployment.and_then(of).map(|text| &**text);
@@ -88,24 +92,13 @@ fn data(index: &CellIndex, namespace: &str, instance: &Instance) -> Option<Verdi
 }
 
 fn refused(index: &CellIndex, namespace: &str, instance: &Instance) -> Option<String> {
-    if !index.reading.networking || !instance.has_gate(gates::NETWORK) {
-        return None;
-    }
-    let CellLocation::At { location, .. } = index.located() else {
-        return None;
-    };
+    let owner = instance
+        .owner
+        .as_ref()
+        .filter(|_| instance.has_gate(gates::NETWORK))?;
     let row = index.deployment_of(namespace, instance)?;
-    let spec = row.digest.spec.as_ref().ok()?;
-    let deployment = Deployment {
-        namespace,
-        name: &instance.owner.as_ref()?.name,
-        uid: &row.uid,
-        networks: &spec.networks,
-        location: &location,
-    };
-    let known = known(index, namespace, deployment.name, &row.uid);
-    match network::decide::decide(&deployment, &known) {
-        (_, NetworkState::Refused(why)) => Some(why),
-        (_, NetworkState::Ready | NetworkState::Pending) => None,
+    match network::of_deployment(index, namespace, &owner.name, row)?.state {
+        NetworkState::Refused(why) => Some(why),
+        NetworkState::Ready | NetworkState::Pending => None,
     }
 }

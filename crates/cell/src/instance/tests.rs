@@ -2,7 +2,7 @@
 
 use super::{
     decide, observe,
-    quota::claim::{self, Claim, Claimant},
+    quota::claim::{Claim, Claimant},
 };
 use crate::{
     conditions::Verdict,
@@ -11,12 +11,13 @@ use crate::{
         tables::TableId,
     },
     instance_types::InstanceSize,
-    testing::{Fixture, NS, body, condition, deployment, instance, now, reading, shop, words},
+    testing::{Fixture, NS, body, condition, deployment, instance, now, settings, shop, words},
     writes::read,
 };
 use fedgate_api::{
     ConditionStatus::{self, False, True, Unknown},
     Reason, keys,
+    names::ProjectKey,
 };
 use fedgate_engine::{
     key::{Key, Plane::Cell},
@@ -51,7 +52,7 @@ fn settle(fixture: &mut Fixture, quota: Option<&Verdict>) -> Vec<String> {
 }
 
 fn with(instance: Value) -> Fixture {
-    let mut fixture = Fixture::new(reading());
+    let mut fixture = Fixture::new(settings());
     fixture.has(&Cell, TableId::Deployments, deployment("web", 1));
     fixture.has(&Cell, TableId::Instances, instance);
     fixture
@@ -145,18 +146,6 @@ fn a_denied_instance_that_never_started_says_so_once() {
 }
 
 #[test]
-fn a_denial_behind_no_gate_stops_nothing() {
-    let mut runs = instance("web", 0);
-    runs["spec"]["controller"]["schedulingGates"] = json!([]);
-    runs["status"]["conditions"] =
-        json!(["Programmed", "Available", "Ready"].map(|t| condition(t, "True", t)));
-    let mut fixture = with(runs);
-    settle(&mut fixture, Some(&says(False, Reason::QuotaExceeded)));
-    assert_eq!(said(&fixture, "Ready"), "True Available @1");
-    assert_eq!(said(&fixture, "Programmed"), "True Programmed @1");
-}
-
-#[test]
 fn finalizers_come_first_and_nothing_is_claimed_before_them() {
     let mut bare = instance("web", 0);
     bare["metadata"]["finalizers"] = json!(["x.example.com/y"]);
@@ -177,9 +166,7 @@ fn finalizers_come_first_and_nothing_is_claimed_before_them() {
         }})
     );
     fixture.perform(&plan.effects);
-    assert!(decide::may_claim(
-        &observe::observe(&fixture.context, &key()).unwrap()
-    ));
+    assert!(decide::may_claim(&observed(&fixture)));
     settle(&mut fixture, None);
 }
 
@@ -277,12 +264,16 @@ fn an_instance_without_controller_or_status_gets_its_conditions() {
     assert_eq!(said(&fixture, "Ready"), "False PendingProgramming @1");
 }
 
-const OF: Claimant<'_> = Claimant {
-    cell: "dfw-1",
-    namespace: NS,
-    name: "web-0",
-    uid: "u-web-0",
-};
+fn claimant(project: &ProjectKey) -> Claimant<'_> {
+    Claimant {
+        cell: "dfw-1",
+        project,
+        home: "default",
+        namespace: NS,
+        name: "web-0",
+        uid: "u-web-0",
+    }
+}
 
 fn found(cell: &str, uid: &str, granted: Option<(bool, &str)>) -> Row<digest::Claim> {
     let claim = digest::Claim {
@@ -304,8 +295,9 @@ fn found(cell: &str, uid: &str, granted: Option<(bool, &str)>) -> Row<digest::Cl
 #[test]
 fn a_claim_counts_only_for_whom_it_was_made() {
     let at = |second| Timestamp::from_second(second).unwrap();
-    let judge = |found: &Row<digest::Claim>| claim::judge(Some(found), &OF);
-    assert_eq!(claim::judge(None, &OF), Claim::Absent);
+    let shop = shop();
+    let judge = |found: &Row<digest::Claim>| claimant(&shop).judge(Some(found));
+    assert_eq!(claimant(&shop).judge(None), Claim::Absent);
     let granted = Some((true, "QuotaAvailable"));
     assert_eq!(judge(&found("dfw-1", "u-web-0", granted)), Claim::Granted);
     assert_eq!(
@@ -325,18 +317,18 @@ fn a_claim_counts_only_for_whom_it_was_made() {
             Claim::Pending(at(100))
         );
     }
-    for (reason, wrong) in [
-        ("QuotaExceeded", false),
-        ("ValidationFailed", true),
-        ("Whatever", false),
+    for (said, reason) in [
+        ("QuotaExceeded", Reason::QuotaExceeded),
+        ("ValidationFailed", Reason::ValidationFailed),
+        ("Whatever", Reason::QuotaExceeded),
     ] {
         let expected = Claim::Denied {
             uid: "c-1".into(),
-            invalid: wrong,
+            reason,
             message: "so it is".to_owned(),
             since: at(100),
         };
-        assert_eq!(judge(&found("dfw-1", "u-web-0", Some((false, reason)))), expected);
+        assert_eq!(judge(&found("dfw-1", "u-web-0", Some((false, said)))), expected);
     }
 }
 
@@ -346,7 +338,7 @@ fn a_claim_asks_for_the_size_and_names_its_instance() {
         millicores: 1000,
         mebibytes: 2048,
     };
-    let whole = claim::render(&OF, &shop(), "default", size);
+    let whole = claimant(&shop()).render(size);
     let project = json!({"apiGroup": "resourcemanager.miloapis.com", "kind": "Project", "name": "shop"});
     assert_eq!(
         whole,
@@ -376,7 +368,7 @@ fn the_example_of_the_service_catalogue_limits_what_a_claim_asks_for() {
     };
     let entry = include_str!("../../../../examples/milo-compute-service.yaml");
     let entry = fedgate_api::yaml::documents(entry).unwrap().pop().unwrap();
-    let claimed = claim::render(&OF, &shop(), "default", size);
+    let claimed = claimant(&shop()).render(size);
     let (limits, metrics) = (&entry["spec"]["quota"]["limits"], &entry["spec"]["metrics"]);
     let unit = |metric: &Value| {
         let mut all = metrics.as_array().unwrap().iter();

@@ -2,10 +2,7 @@
 
 use crate::conditions::gates;
 use crate::index::{CellIndex, change::Change, digest::Instance, tables::TableId};
-use fedgate_api::{
-    conditions::{ConditionStatus, find, types::REFERENCED_DATA_READY},
-    keys as labels,
-};
+use fedgate_api::{conditions::types::REFERENCED_DATA_READY, keys as labels};
 use fedgate_engine::{key::Key, store::table::Name};
 
 /// Adds the keys of the Instances whose decisions may depend on a change.
@@ -53,7 +50,8 @@ fn instances(index: &CellIndex, namespace: &str, wanted: impl Fn(&Instance) -> b
 }
 
 /// Adds the keys of the Instances that wait for referenced data, of each deployment that expects this companion.
-fn waiting_for_companion(index: &CellIndex, kind: &str, (namespace, name): &Name, keys: &mut Vec<Key>) {
+fn waiting_for_companion(index: &CellIndex, kind: &str, companion: &Name, keys: &mut Vec<Key>) {
+    let (namespace, name) = companion;
     let token = format!("\"{kind}/{name}\"");
     for (deployment, row) in index.deployments.in_namespace(namespace) {
         if row
@@ -70,10 +68,9 @@ fn waiting_for_companion(index: &CellIndex, kind: &str, (namespace, name): &Name
 /// Adds the keys of a deployment's Instances that wait for referenced data.
 fn waiting_for_data(index: &CellIndex, namespace: &str, deployment: &str, keys: &mut Vec<Key>) {
     let waits = |row: &Instance| {
-        let condition = find(&row.conditions, REFERENCED_DATA_READY);
+        let has_condition = row.condition(REFERENCED_DATA_READY).is_some();
         is_of(row, deployment)
-            && (row.has_gate(gates::REFERENCED_DATA)
-                || condition.is_some_and(|c| c.status != ConditionStatus::True))
+            && (row.has_gate(gates::REFERENCED_DATA) || has_condition && !row.is(REFERENCED_DATA_READY))
     };
     instances(index, namespace, waits, keys);
 }

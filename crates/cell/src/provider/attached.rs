@@ -1,23 +1,23 @@
 //! The objects of an Instance besides its Pod: its Service and its `NetworkPolicy`.
 
-use super::decide::Of;
+use super::decide::Planner;
 use crate::{
     index::{
         digest::{self, Attached},
         tables::TableId,
     },
     reason::WriteReason,
-    writes::{create, delete, patch},
+    writes::{create, delete, patch, patch_labels},
 };
 use fedgate_engine::{
     diff,
-    plan::{Effect, Endpoint, Target, Write},
+    plan::{Effect, Target},
     store::table::Row,
 };
 use serde_json::{Map, Value, json};
 
 /// The differences between Service and `NetworkPolicy`.
-pub(super) struct Kind {
+pub(super) struct AttachedKind {
     table: TableId,
     /// Extracts the part of a spec that is compared.
     compared: fn(&Value) -> Value,
@@ -29,7 +29,7 @@ pub(super) struct Kind {
     stopped: WriteReason,
 }
 
-pub(super) const SERVICE: Kind = Kind {
+pub(super) const SERVICE: AttachedKind = AttachedKind {
     table: TableId::Services,
     compared: digest::service_spec,
     reason: WriteReason::Service,
@@ -37,7 +37,7 @@ pub(super) const SERVICE: Kind = Kind {
     stopped: WriteReason::ServiceStopped,
 };
 
-pub(super) const POLICY: Kind = Kind {
+pub(super) const POLICY: AttachedKind = AttachedKind {
     table: TableId::NetworkPolicies,
     compared: digest::network_policy_spec,
     reason: WriteReason::NetworkPolicy,
@@ -45,8 +45,8 @@ pub(super) const POLICY: Kind = Kind {
     stopped: WriteReason::NetworkPolicyStopped,
 };
 
-impl Of<'_> {
-    fn found(&self, kind: &Kind) -> Option<&Row<Attached>> {
+impl Planner<'_> {
+    fn find_attached(&self, kind: &AttachedKind) -> Option<&Row<Attached>> {
         match kind.table {
             TableId::Services => self.snapshot.service.as_ref(),
             _ => self.snapshot.policy.as_ref(),
@@ -54,21 +54,21 @@ impl Of<'_> {
     }
 
     /// The object of this kind that the Instance controls.
-    pub(super) fn own_attached(&self, kind: &Kind) -> Option<&Row<Attached>> {
-        let found = self.found(kind);
+    pub(super) fn own_attached(&self, kind: &AttachedKind) -> Option<&Row<Attached>> {
+        let found = self.find_attached(kind);
         found.filter(|known| known.digest.owner.as_ref() == Some(&self.instance.uid))
     }
 
     /// Deletes the object together with its Instance.
-    pub(super) fn detach(&self, kind: &Kind) -> Option<Effect> {
+    pub(super) fn detach(&self, kind: &AttachedKind) -> Option<Effect> {
         let own = self.own_attached(kind).filter(|own| !own.deleting)?;
-        Some(delete(self.target(kind.table), &own.uid, kind.stopped))
+        Some(delete(self.target(kind.table), &own.uid, None, kind.stopped))
     }
 
     /// Creates, patches or deletes the object so that it matches `wanted`.
-    pub(super) fn attach(&self, kind: &Kind, wanted: Option<&Value>) -> Option<Effect> {
+    pub(super) fn attach(&self, kind: &AttachedKind, wanted: Option<&Value>) -> Option<Effect> {
         let target = self.target(kind.table);
-        match (wanted, self.found(kind), self.own_attached(kind)) {
+        match (wanted, self.find_attached(kind), self.own_attached(kind)) {
             (Some(wanted), None, _) => Some(create(target, wanted.clone(), kind.reason)),
             (Some(wanted), _, Some(known)) if !known.deleting => {
                 let spec = (kind.compared)(&wanted["spec"]);
@@ -79,9 +79,11 @@ impl Of<'_> {
                 let found: Value = serde_json::from_str(&known.digest.spec).unwrap_or_default();
                 // The merge patch also removes fields that were added manually.
                 let change = json!({"spec": diff::merge_patch(&found, &spec)?});
-                Some(patch(known, target, Endpoint::Main, change, kind.reason))
+                Some(patch(known, target, change, kind.reason))
             }
-            (None, _, Some(known)) if !known.deleting => Some(delete(target, &known.uid, kind.unwanted)),
+            (None, _, Some(known)) if !known.deleting => {
+                Some(delete(target, &known.uid, None, kind.unwanted))
+            }
             _ => None,
         }
     }
@@ -99,8 +101,6 @@ pub(super) fn relabel<'l>(
     let labels: Map<String, Value> = differing
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    (!labels.is_empty()).then(|| {
-        let patch = json!({"metadata": {"uid": uid, "labels": labels}});
-        Effect::main(target, Write::Merge { patch }, WriteReason::ProviderLabels)
-    })
+    let is_wrong = !labels.is_empty();
+    is_wrong.then(|| patch_labels(target, uid, &Value::Object(labels), WriteReason::ProviderLabels))
 }

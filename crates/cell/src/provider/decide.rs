@@ -2,27 +2,24 @@
 
 use super::{
     attached::{POLICY, SERVICE, relabel},
-    lost::{self, Ending},
-    network_policy,
+    lost, network_policy,
     observe::PodSnapshot,
     pod,
-    recovery::{self, Recovery, Sightings},
+    recovery::{self, Observations, Recovery},
     report::{self, Obstacle, Report},
-    service,
+    retire, service,
 };
 use crate::{
-    conditions::{is_alike, is_final_state, is_true},
+    conditions::{has_same_cause, is_final_state, written},
     index::{
         digest::{Instance, Pod},
         tables::TableId,
     },
-    instance_types::InstanceTypes,
     reason::WriteReason,
-    settings::ProviderSettings,
+    settings::Settings,
     writes::{create, delete, patch, warning},
 };
 use fedgate_api::{
-    Condition,
     conditions::{
         find,
         types::{AVAILABLE, PROGRAMMED, READY},
@@ -33,7 +30,7 @@ use fedgate_engine::{
     clock::Now,
     diff,
     key::Plane,
-    plan::{Effect, Endpoint, Event, Plan, Prepared, Requeue, Target, Write},
+    plan::{Effect, Event, Plan, Prepared, Requeue, Target, Write},
     store::table::Row,
 };
 use serde_json::{Value, json};
@@ -42,20 +39,16 @@ use std::time::Duration;
 /// Inputs of the decision besides the objects.
 #[derive(Debug, Clone, Copy)]
 pub struct PodContext<'a> {
-    /// Settings for Pods.
-    pub settings: &'a ProviderSettings,
-    /// Sizes of the instance types.
-    pub sizes: &'a InstanceTypes,
+    /// Settings of the cell.
+    pub settings: &'a Settings,
     /// Remaining time before the successor of an ended Pod may be created.
     pub successor_in: Option<Duration>,
     /// Reason why the Pod or its `NetworkPolicy` cannot be written.
     pub held: Option<&'a Obstacle>,
-    /// Container ends and readiness of the Pod, each with the time of its first observation.
-    pub sightings: &'a Sightings,
+    /// Events of the Pod, each with the time of its first observation.
+    pub observations: &'a Observations,
     /// Reason why the Service cannot be written.
     pub service_held: Option<&'a Obstacle>,
-    /// Time since the Pod's deletion was first observed; `None` if the Pod is not being deleted.
-    pub going: Option<Duration>,
     /// The current time.
     pub now: Now,
 }
@@ -66,53 +59,48 @@ pub fn decide(snapshot: &PodSnapshot, around: &PodContext<'_>) -> Plan<Prepared>
         // Garbage collection deletes the rest together with its owner.
         return Plan::default();
     };
-    let of = Of {
+    let planner = Planner {
         snapshot,
         instance,
         around,
     };
     if instance.deleting {
-        return of.stop();
+        return planner.stop();
     }
-    if !of.is_a_deployments() {
+    if !around.settings.provider {
+        return retire::decide(&planner);
+    }
+    if !planner.is_a_deployments() {
         return Plan::default();
     }
     if instance.digest.suspended {
-        return of.suspend();
+        return planner.suspend();
     }
     if !instance.digest.gates.is_empty() {
         return Plan::default();
     }
-    of.run()
+    planner.run()
 }
 
 /// True if a plan only reports progress, more of which follows soon.
 pub fn is_progress(snapshot: &PodSnapshot, plan: &Plan<Prepared>) -> bool {
-    let (Some(instance), [effect]) = (&snapshot.instance, &plan.effects[..]) else {
+    let (Some(instance), Some(after)) = (&snapshot.instance, written(plan)) else {
         return false;
     };
-    let Write::Merge { patch } = &effect.write else {
-        return false;
-    };
-    let conditions = patch["status"]["conditions"].clone();
-    let Ok(after) = serde_json::from_value::<Vec<Condition>>(conditions) else {
-        return false;
-    };
-    let before = |type_: &str| find(&instance.digest.conditions, type_);
+    let before = |type_: &str| instance.digest.condition(type_);
     !after.iter().any(|now| is_final_state(before(&now.type_), now))
 }
 
 /// An Instance and the inputs of its decision.
-pub(super) struct Of<'a> {
+pub(super) struct Planner<'a> {
     pub(super) snapshot: &'a PodSnapshot,
     pub(super) instance: &'a Row<Instance>,
     pub(super) around: &'a PodContext<'a>,
 }
 
-impl Of<'_> {
+impl Planner<'_> {
     pub(super) fn target(&self, table: TableId) -> Target {
-        let PodSnapshot { namespace, name, .. } = self.snapshot;
-        Target::namespaced(Plane::Cell, &table.resource(), namespace, name)
+        table.target(&self.snapshot.namespace, &self.snapshot.name)
     }
 
     pub(super) fn has_finalizer(&self) -> bool {
@@ -122,8 +110,7 @@ impl Of<'_> {
     /// True if a deployment controls the Instance or the provider has started it already. Manually created Instances
     /// are not run.
     fn is_a_deployments(&self) -> bool {
-        let owner = self.instance.digest.owner.as_ref();
-        owner.is_some_and(|owner| owner.is_deployment) || self.has_finalizer()
+        self.instance.digest.is_deployments() || self.has_finalizer()
     }
 
     pub(super) fn own_pod(&self) -> Option<&Row<Pod>> {
@@ -132,18 +119,12 @@ impl Of<'_> {
     }
 
     pub(super) fn delete_pod(&self, pod: &Row<Pod>, reason: WriteReason) -> Effect {
-        delete(self.target(TableId::Pods), &pod.uid, reason)
+        delete(self.target(TableId::Pods), &pod.uid, None, reason)
     }
 
     /// A patch of the Instance itself.
-    fn change(&self, endpoint: Endpoint, change: Value, reason: WriteReason) -> Effect {
-        patch(
-            self.instance,
-            self.target(TableId::Instances),
-            endpoint,
-            change,
-            reason,
-        )
+    fn patch_instance(&self, change: Value, reason: WriteReason) -> Effect {
+        patch(self.instance, self.target(TableId::Instances), change, reason)
     }
 
     pub(super) fn finalizers(&self, add: bool) -> Effect {
@@ -155,22 +136,22 @@ impl Of<'_> {
         } else {
             WriteReason::ProviderDone
         };
-        self.change(Endpoint::Main, json!({"metadata": {"finalizers": all}}), reason)
+        self.patch_instance(json!({"metadata": {"finalizers": all}}), reason)
     }
 
     /// Deletes Pod and Service of an Instance that is being deleted, then the `NetworkPolicy`, then removes the
     /// finalizer.
     pub(super) fn stop(&self) -> Plan<Prepared> {
         // Clients must see Ready turn False before the Pod is deleted: the Instance controller sets it.
-        if !self.has_finalizer() || self.is(READY) {
+        if !self.has_finalizer() || self.is_true(READY) {
             return Plan::default();
         }
-        let (report, next) = match self.ending() {
-            Some(Ending::Lost) => (Report::lost(), Requeue::AwaitChange),
-            Some(Ending::Within(left)) => (Report::stopping(), Requeue::After(left)),
+        let (report, next) = match self.ends_in() {
+            Some(Duration::ZERO) => (Report::lost(), Requeue::AwaitChange),
+            Some(left) => (Report::stopping(), Requeue::After(left)),
             None => (Report::stopping(), Requeue::AwaitChange),
         };
-        if let Some(said) = self.say(&report, None) {
+        if let Some(said) = self.write_report(&report, None) {
             return Plan::one(said).by(next);
         }
         let pod = self.own_pod();
@@ -190,38 +171,37 @@ impl Of<'_> {
         plan
     }
 
-    /// State of the Pod's termination, if the Pod is being deleted.
-    fn ending(&self) -> Option<Ending> {
-        let pod = self.own_pod().filter(|pod| pod.deleting)?;
-        let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();
-        Some(lost::ending(&seen, self.around.going.unwrap_or_default()))
+    /// Time that the Pod may still take to end, zero if its node counts as lost; `None` if it is not being deleted.
+    fn ends_in(&self) -> Option<Duration> {
+        let PodContext {
+            observations, now, ..
+        } = self.around;
+        lost::ends_in(self.own_pod()?, observations, now.instant)
     }
 
     /// Whether a condition is True.
-    pub(super) fn is(&self, type_: &str) -> bool {
-        is_true(&self.instance.digest.conditions, type_)
+    pub(super) fn is_true(&self, type_: &str) -> bool {
+        self.instance.digest.is(type_)
     }
 
     pub(super) fn suspend(&self) -> Plan<Prepared> {
-        if self.is(READY) {
+        if self.is_true(READY) {
             return Plan::default();
         }
         if self.instance.digest.recovery.is_some() {
-            return Plan::one(self.remember(None));
+            return Plan::one(self.write_recovery(None));
         }
         if let Some(pod) = self.own_pod().filter(|pod| !pod.deleting) {
             return Plan::one(self.delete_pod(pod, WriteReason::PodSuspended));
         }
-        self.say(&Report::suspended(), None)
-            .map(Plan::one)
-            .unwrap_or_default()
+        self.report_only(&Report::suspended())
     }
 
     /// Patch of the recovery annotation, which records crashes.
-    fn remember(&self, state: Option<&recovery::RecoveryState>) -> Effect {
+    fn write_recovery(&self, state: Option<&recovery::RecoveryState>) -> Effect {
         let text = state.map(|state| json!(state).to_string());
         let patch = json!({"metadata": {"annotations": {keys::RECOVERY: text}}});
-        self.change(Endpoint::Main, patch, WriteReason::Recovery)
+        self.patch_instance(patch, WriteReason::Recovery)
     }
 
     fn run(&self) -> Plan<Prepared> {
@@ -239,37 +219,36 @@ impl Of<'_> {
         let remembered = recovery::RecoveryState::parse(self.instance.digest.recovery.as_deref());
         let mut next = Requeue::AwaitChange;
         if let Some(known) = self.own_pod() {
-            let seen: Value = serde_json::from_str(&known.digest.seen).unwrap_or_default();
-            match recovery::decide(&seen, &remembered, self.around.sightings, self.around.now) {
+            let seen = known.digest.seen();
+            match recovery::decide(&seen, &remembered, self.around.observations, self.around.now) {
                 Recovery::None => {}
                 Recovery::Wait(left) => next = Requeue::After(left),
-                Recovery::Forget => return Plan::one(self.remember(None)),
+                Recovery::Forget => return Plan::one(self.write_recovery(None)),
                 Recovery::Replace(state) => {
                     // The conditions report the ended Pod before it is deleted.
                     let report = report::report(Some(&seen), state.attempts);
-                    if let Some(said) = self.say(&report, None) {
+                    if let Some(said) = self.write_report(&report, None) {
                         return Plan::one(said);
                     }
-                    let mut plan = Plan::one(self.remember(Some(&state)));
+                    let mut plan = Plan::one(self.write_recovery(Some(&state)));
                     plan.effects
                         .push(self.delete_pod(known, WriteReason::PodReplaced));
                     return plan;
                 }
             }
         }
-        self.objects(&instance, &remembered).by(next)
+        self.sync_objects(&instance, &remembered).by(next)
     }
 
     /// Reports that no Pod can be created.
-    fn unfit(&self, why: &impl ToString) -> Plan<Prepared> {
-        let said = self.say(&Report::unfit(why), None);
-        said.map(Plan::one).unwrap_or_default()
+    fn report_unfit(&self, why: &impl ToString) -> Plan<Prepared> {
+        self.report_only(&Report::unfit(why))
     }
 
     /// Creates or patches the `NetworkPolicy`; deletes it if policies are off.
-    fn policy(&self, instance: &pod::Instance<'_>) -> Result<Option<Effect>, pod::UnsupportedSpec> {
+    fn sync_policy(&self, instance: &pod::Instance<'_>) -> Result<Option<Effect>, pod::UnsupportedSpec> {
         let rendered = network_policy::render(instance)?;
-        if self.around.settings.network_policies {
+        if self.around.settings.pods.network_policies {
             return Ok(self.attach(&POLICY, Some(&rendered)));
         }
         // No Pod runs if its template has limits that the cell cannot enforce.
@@ -281,56 +260,52 @@ impl Of<'_> {
 
     /// Labels the namespace with the configured Pod Security profile if no profile is set; checked before each Pod is
     /// created. A profile set by an operator stays, and Karmada keeps labels that it has not written.
-    fn namespace(&self) -> Option<Effect> {
+    fn enforce_pod_security(&self) -> Option<Effect> {
         if !self.snapshot.unenforced {
             return None;
         }
-        let security = self.around.settings.pod.security.as_str();
+        let security = self.around.settings.pods.pod_security.as_str();
         let resource = TableId::Namespaces.resource();
         let target = Target::cluster(Plane::Cell, &resource, &self.snapshot.namespace);
         let patch = json!({"metadata": {"labels": {keys::POD_SECURITY: security}}});
-        Some(Effect::main(
-            target,
-            Write::Merge { patch },
-            WriteReason::NamespacePodSecurity,
-        ))
+        let reason = WriteReason::NamespacePodSecurity;
+        Some(Effect::main(target, Write::Merge { patch }, reason))
     }
 
     /// Brings `NetworkPolicy`, Pod and Service to their rendered state, then writes the report.
-    fn objects(&self, instance: &pod::Instance<'_>, remembered: &recovery::RecoveryState) -> Plan<Prepared> {
-        let PodContext {
-            settings,
-            held,
-            sizes,
-            ..
-        } = self.around;
+    fn sync_objects(
+        &self,
+        instance: &pod::Instance<'_>,
+        remembered: &recovery::RecoveryState,
+    ) -> Plan<Prepared> {
+        let PodContext { settings, held, .. } = self.around;
         let known = self.own_pod();
         let labelled = json!({"metadata": {"labels": instance.owned_labels()}});
         let mut plan = Plan::default();
         match (known, &self.snapshot.pod) {
             (None, None) => {
                 if let Some(Obstacle::Refused(why)) = held {
-                    return self.unfit(why);
+                    return self.report_unfit(why);
                 }
-                let pod = match pod::render(instance, &settings.pod, sizes) {
+                let pod = match pod::render(instance, &settings.pods, &settings.sizes) {
                     Ok(pod) => pod,
-                    Err(unfit) => return self.unfit(&unfit),
+                    Err(unfit) => return self.report_unfit(&unfit),
                 };
-                if let Some(effect) = self.namespace() {
+                if let Some(effect) = self.enforce_pod_security() {
                     return Plan::one(effect);
                 }
                 // The policy precedes the Pod, so that the Pod never accepts traffic that the policy forbids.
-                match self.policy(instance) {
+                match self.sync_policy(instance) {
                     Ok(Some(effect)) => return Plan::one(effect),
                     Ok(None) => {}
-                    Err(unfit) => return self.unfit(&unfit),
+                    Err(unfit) => return self.report_unfit(&unfit),
                 }
                 if let Some(left) = self.around.successor_in {
                     plan.next = Requeue::After(left);
                 } else {
                     plan.effects
                         .push(create(self.target(TableId::Pods), pod, WriteReason::Pod));
-                    plan.notes.extend(self.skipped(instance));
+                    plan.notes.extend(self.skipped_disks(instance));
                 }
             }
             (Some(known), _) if !known.deleting => {
@@ -344,38 +319,38 @@ impl Of<'_> {
         }
         // A rejected policy is reported; a Pod that runs does not wait for it.
         if held.is_none()
-            && let Ok(policy) = self.policy(instance)
+            && let Ok(policy) = self.sync_policy(instance)
         {
             plan.effects.extend(policy);
         }
         // A Pod is rendered once: an unsupported spec of a later template does not affect a Pod that runs.
         if self.around.service_held.is_none()
-            && let Ok(service) = service::render(instance, settings.single_port_443)
+            && let Ok(service) = service::render(instance, settings.pods.service_single_port_443)
         {
             plan.effects.extend(self.attach(&SERVICE, service.as_ref()));
         }
         if !plan.effects.is_empty() {
             return plan;
         }
-        match self.ending() {
-            Some(Ending::Lost) => {
-                plan.effects.extend(self.say(&Report::lost(), None));
+        match self.ends_in() {
+            Some(Duration::ZERO) => {
+                plan.effects.extend(self.write_report(&Report::lost(), None));
                 return plan;
             }
-            Some(Ending::Within(left)) => plan.next = Requeue::After(left),
+            Some(left) => plan.next = Requeue::After(left),
             None => {}
         }
-        plan.effects.extend(self.report(remembered.attempts));
+        plan.effects.extend(self.report_pod(remembered.attempts));
         plan
     }
 
     /// Reports the state of the Pod. A Pod that is being deleted does not count: it serves no client, and its state
     /// does not apply to its successor.
-    pub(super) fn report(&self, attempts: u32) -> Option<Effect> {
+    pub(super) fn report_pod(&self, attempts: u32) -> Option<Effect> {
         let known = self.own_pod().filter(|pod| !pod.deleting);
-        let seen = known.map(|pod| serde_json::from_str(&pod.digest.seen).unwrap_or_default());
+        let seen = known.map(|pod| pod.digest.seen());
         // Between two Pods of a crashing Instance the crash stays the reported state, but Available=True does not.
-        let attempts = if seen.is_none() && self.is(AVAILABLE) {
+        let attempts = if seen.is_none() && self.is_true(AVAILABLE) {
             0
         } else {
             attempts
@@ -386,40 +361,38 @@ impl Of<'_> {
         {
             report = report.without(why);
         }
+        let Settings { provider, pods, .. } = self.around.settings;
         if let Some(why) = self.around.held
-            && self.around.settings.network_policies
+            && *provider
+            && pods.network_policies
             && self.own_attached(&POLICY).is_none()
         {
             report = report.without(why);
         }
-        self.say(&report, known.zip(seen.as_ref()))
+        self.write_report(&report, known.zip(seen.as_ref()))
     }
 
-    fn skipped(&self, instance: &pod::Instance<'_>) -> Option<Event> {
+    fn skipped_disks(&self, instance: &pod::Instance<'_>) -> Option<Event> {
         let skipped: Vec<&str> = pod::skipped(instance).collect();
-        let PodSnapshot { namespace, name, .. } = self.snapshot;
         (!skipped.is_empty()).then(|| {
             let message = format!("this provider attaches no disks; skipped: {}", skipped.join(", "));
-            warning(
-                (namespace, name, &self.instance.uid),
-                "DisksSkipped",
-                "Rendering",
-                message,
-            )
+            let target = self.target(TableId::Instances);
+            warning(target, &self.instance.uid, "DisksSkipped", "Rendering", message)
         })
     }
 
     /// Patch of the status, if the report changes anything.
-    pub(super) fn say(&self, report: &Report, pod: Option<(&Row<Pod>, &Value)>) -> Option<Effect> {
-        let patch = self.status(report, pod)?;
-        Some(self.change(
-            Endpoint::Status,
-            json!({"status": patch}),
-            WriteReason::InstanceReport,
-        ))
+    pub(super) fn write_report(&self, report: &Report, pod: Option<(&Row<Pod>, &Value)>) -> Option<Effect> {
+        let patch = self.status_patch(report, pod)?;
+        Some(self.patch_instance(json!({"status": patch}), WriteReason::InstanceReport))
     }
 
-    fn status(&self, report: &Report, pod: Option<(&Row<Pod>, &Value)>) -> Option<Value> {
+    /// A plan that only reports, if the report changes anything.
+    pub(super) fn report_only(&self, report: &Report) -> Plan<Prepared> {
+        self.write_report(report, None).map(Plan::one).unwrap_or_default()
+    }
+
+    fn status_patch(&self, report: &Report, pod: Option<(&Row<Pod>, &Value)>) -> Option<Value> {
         let instance = &self.instance.digest;
         let before = instance.whole_status().unwrap_or_else(|| json!({}));
         let mut conditions = instance.conditions.to_vec();
@@ -427,7 +400,7 @@ impl Of<'_> {
         for (type_, said) in said {
             let Some(mut said) = said.clone() else { continue };
             let old = find(&conditions, type_).filter(|old| old.reason == said.reason);
-            if let Some(old) = old.filter(|old| is_alike(&old.message, &said.message)) {
+            if let Some(old) = old.filter(|old| has_same_cause(&old.message, &said.message)) {
                 said.message.clone_from(&old.message);
             }
             said.set(&mut conditions, type_, instance.generation, self.around.now.wall);

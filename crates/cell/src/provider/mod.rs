@@ -14,7 +14,7 @@ pub mod pod;
 pub mod recovery;
 pub mod refusal;
 pub mod report;
-pub mod retire;
+mod retire;
 pub mod service;
 #[cfg(test)]
 mod tests;
@@ -22,9 +22,11 @@ pub mod triggers;
 
 use crate::{
     context::{Context, State},
-    index::tables::TableId,
+    index::{
+        digest::{Strings, controller},
+        tables::TableId,
+    },
     reason::WriteReason,
-    settings::ProviderSettings,
 };
 use decide::PodContext;
 use fedgate_engine::{
@@ -35,11 +37,9 @@ use fedgate_engine::{
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use kube::ResourceExt;
-use lost::Going;
 use observe::PodSnapshot;
-use recovery::Sightings;
+use recovery::Observations;
 use report::Obstacle;
-use serde_json::Value;
 use tokio::time::Instant;
 
 /// The Pod provider.
@@ -55,10 +55,8 @@ pub struct Provider {
 pub struct Memory {
     /// Deletion time of a Pod that ended, until its successor is created.
     replaced: Option<Instant>,
-    /// Container ends and readiness of the Pod.
-    sightings: Sightings,
-    /// First observation of the Pod's deletion.
-    going: Going,
+    /// Container ends, readiness and deletion of the Pod.
+    observations: Observations,
 }
 
 /// State of a Pod's reconcile.
@@ -121,7 +119,7 @@ impl Reconciler for Provider {
         self.memory.put(key, session.memory);
     }
 
-    /// The key has the name of its Instance. Without settings no Pod is started.
+    /// The key has the name of its Instance.
     fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
         let Some(snapshot) = observe::observe(run.ctx, run.key) else {
             return Step::End(Requeue::AwaitChange);
@@ -136,26 +134,16 @@ impl Reconciler for Provider {
             let left = recovery::SUCCESSOR_AFTER.saturating_sub(now.since(at));
             (!left.is_zero()).then_some(left)
         });
-        memory
-            .sightings
-            .see(pod_with_past(&snapshot).as_ref(), now.instant);
-        let going = memory.going.see(snapshot.pod.as_ref(), now.instant);
-        let settings = run.ctx.settings.provider.as_ref();
-        let none = ProviderSettings::default();
+        memory.observations.record(events(&snapshot), now.instant);
         let around = PodContext {
-            settings: settings.unwrap_or(&none),
-            sizes: &run.ctx.settings.sizes,
+            settings: &run.ctx.settings,
             successor_in,
             held: run.session.held.as_ref(),
-            sightings: &run.session.memory.sightings,
+            observations: &run.session.memory.observations,
             service_held: run.session.service_held.as_ref(),
-            going,
             now,
         };
-        let plan = match settings {
-            Some(_) => decide::decide(&snapshot, &around),
-            None => retire::decide(&snapshot, &around),
-        };
+        let plan = decide::decide(&snapshot, &around);
         if plan.is_idle() {
             return run.session.finish(plan.next);
         }
@@ -202,7 +190,7 @@ impl Reconciler for Provider {
     ) -> Result<Flow, Failure> {
         let is_taken = failure.category == Category::AlreadyExists;
         let obstacle = if is_taken {
-            match holder(run.ctx, run.key, &basis.creates).await? {
+            match holder(run.ctx, basis).await? {
                 Some(Holder::Ours(labels)) => {
                     run.ctx.execute(Plan::one(*labels)).await?;
                     return Ok(Flow::Again);
@@ -234,15 +222,19 @@ impl Reconciler for Provider {
     }
 }
 
-/// The Pod, if it has ended, or its Instance has a recovery state to clear.
-fn pod_with_past(snapshot: &PodSnapshot) -> Option<Value> {
+/// Events of the Pod: its deletion, and, if it has ended or its Instance has a recovery state to clear, the ends of its
+/// containers and its readiness.
+fn events(snapshot: &PodSnapshot) -> Vec<String> {
+    let Some(pod) = &snapshot.pod else {
+        return Vec::new();
+    };
     let instance = snapshot.instance.as_ref();
     let has_past = instance.is_some_and(|row| row.digest.recovery.is_some());
-    let pod = snapshot
-        .pod
-        .as_ref()
-        .filter(|pod| has_past || pod.digest.has_ended)?;
-    serde_json::from_str(&pod.digest.seen).ok()
+    let mut events: Vec<String> = lost::event(pod).into_iter().collect();
+    if has_past || pod.digest.has_ended {
+        events.extend(recovery::events(&pod.digest.seen()));
+    }
+    events
 }
 
 /// The reason why an object cannot be written; `None` if a retry is enough.
@@ -265,17 +257,13 @@ enum Holder {
 }
 
 /// Reads the objects under the names of failed creates; `None` if each object is the Instance's and has its labels.
-async fn holder(ctx: &Context<'_>, key: &Key, made: &[Effect]) -> Result<Option<Holder>, Failure> {
-    for effect in made {
+async fn holder(ctx: &Context<'_>, basis: &Basis) -> Result<Option<Holder>, Failure> {
+    let instance = basis.snapshot.instance.as_ref().map(|row| &row.uid);
+    for effect in &basis.creates {
         let Some(found) = ctx.executor.get(&effect.target).await? else {
             continue;
         };
-        let index = ctx.index.lock();
-        let instance = index.instances.get(&key.namespace, &key.name);
-        let uid = instance.map(|row| &*row.uid);
-        let owners = found.owner_references().iter();
-        let mut controllers = owners.filter(|owner| owner.controller == Some(true));
-        if !controllers.any(|owner| uid == Some(owner.uid.as_str())) {
+        if controller(&found, &mut Strings::default()).as_ref() != instance {
             return Ok(Some(Holder::Another));
         }
         let Write::Create { body } = &effect.write else {
@@ -294,8 +282,7 @@ async fn holder(ctx: &Context<'_>, key: &Key, made: &[Effect]) -> Result<Option<
 /// see them.
 fn log_runtime(snapshot: &PodSnapshot) {
     let Some(pod) = &snapshot.pod else { return };
-    let seen: Value = serde_json::from_str(&pod.digest.seen).unwrap_or_default();
-    for (container, reason, message) in report::raw(&seen) {
+    for (container, reason, message) in report::raw(&pod.digest.seen()) {
         let PodSnapshot { namespace, name, .. } = snapshot;
         tracing::info!(%namespace, %name, container, reason, detail = ?message, "the container does not start");
     }

@@ -139,7 +139,7 @@ pub fn render(
     let volumes = volumes(instance);
     let containers = instance.containers().iter().zip(&footprint.limits);
     let containers: Vec<Value> = containers
-        .map(|(of, limits)| container(of, limits, &volumes, settings.security))
+        .map(|(of, limits)| container(of, limits, &volumes, settings.pod_security))
         .collect();
     let mut spec = json!({
         "restartPolicy": "Always",
@@ -148,13 +148,13 @@ pub fn render(
         "containers": containers,
     });
     let optional = [
-        ("securityContext", settings.security.of_pod()),
+        ("securityContext", settings.pod_security.of_pod()),
         ("volumes", Value::Array(volumes)),
         (
             "imagePullSecrets",
             instance.spec["runtime"]["sandbox"]["imagePullSecrets"].clone(),
         ),
-        ("nodeSelector", json!(settings.node_selector)),
+        ("nodeSelector", object(&settings.node_selector)),
         ("tolerations", json!(settings.tolerations)),
         ("runtimeClassName", json!(settings.runtime_class)),
     ];
@@ -162,7 +162,7 @@ pub fn render(
         set(&mut spec, field, value);
     }
     let mut metadata = instance.metadata();
-    set(&mut metadata, "annotations", json!(settings.annotations));
+    set(&mut metadata, "annotations", object(&settings.annotations));
     Ok(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
 }
 
@@ -172,6 +172,12 @@ fn volumes(instance: &Instance<'_>) -> Vec<Value> {
         .filter(|volume| volume["disk"].is_null())
         .cloned()
         .collect()
+}
+
+/// Pairs as an object.
+fn object(pairs: &[(String, String)]) -> Value {
+    let pairs = pairs.iter();
+    pairs.map(|(key, value)| (key.clone(), json!(value))).collect()
 }
 
 /// Sets a field unless the value is empty.
@@ -265,7 +271,7 @@ mod tests {
             tolerations: vec![json!({"key": "virtual", "operator": "Exists"})],
             runtime_class: Some("kraft".to_owned()),
             annotations: [("example.com/network".to_owned(), "default".to_owned())].into(),
-            security: Security::Restricted,
+            ..PodSettings::default()
         };
         let size = json!({"cpu": "1000m", "memory": "2048Mi"});
         assert_eq!(
@@ -314,7 +320,7 @@ mod tests {
         let (spec, labels) = (one(), labels());
         let contexts = |security| {
             let settings = PodSettings {
-                security,
+                pod_security: security,
                 ..PodSettings::default()
             };
             let pod = render(&instance(&spec, &labels), &settings, &InstanceTypes::default()).unwrap();

@@ -53,36 +53,31 @@ impl RecoveryState {
     }
 }
 
-/// First observation of a Pod's container ends and of its readiness, by this process's clock. Timestamps in a Pod come
-/// from its node, whose clock may be wrong: they only distinguish one event from another.
+/// First observation of a Pod's container ends, of its readiness and of its deletion, by this process's clock. Timestamps in
+/// a Pod come from its node, whose clock may be wrong: they only distinguish one event from another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sightings(BTreeMap<String, Instant>);
+pub struct Observations(BTreeMap<String, Instant>);
 
-impl Sightings {
+impl Observations {
     /// Records the events of a Pod; drops events that the Pod no longer reports.
-    pub fn see(&mut self, pod: Option<&Value>, now: Instant) {
-        let seen: Vec<String> = pod.into_iter().flat_map(events).collect();
-        self.0.retain(|event, _| seen.contains(event));
-        for event in seen {
+    pub fn record(&mut self, events: Vec<String>, now: Instant) {
+        self.0.retain(|event, _| events.contains(event));
+        for event in events {
             self.0.entry(event).or_insert(now);
         }
     }
 
-    /// True if no event is recorded.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Remaining part of a span since an event was first observed.
-    fn left(&self, event: &str, span: Duration, now: Instant) -> Duration {
+    pub fn left(&self, event: &str, span: Duration, now: Instant) -> Duration {
         let since = self.0.get(event).copied().unwrap_or(now);
         span.saturating_sub(now.saturating_duration_since(since))
     }
 }
 
-fn events(pod: &Value) -> Vec<String> {
+/// Identifies the ends of a Pod's containers, and its readiness.
+pub fn events(pod: &Value) -> impl Iterator<Item = String> {
     let ends = containers(pod).filter_map(end);
-    ends.chain(is_ready(pod).then(|| readiness(pod))).collect()
+    ends.chain(is_ready(pod).then(|| readiness(pod)))
 }
 
 /// Identifies the end of a container that has not been restarted.
@@ -116,7 +111,7 @@ pub enum Recovery {
 }
 
 /// Decides the step for a Pod of an Instance that is neither suspended nor being deleted.
-pub fn decide(pod: &Value, state: &RecoveryState, seen: &Sightings, now: Now) -> Recovery {
+pub fn decide(pod: &Value, state: &RecoveryState, seen: &Observations, now: Now) -> Recovery {
     if !pod["metadata"]["deletionTimestamp"].is_null() {
         return Recovery::None;
     }
@@ -141,7 +136,7 @@ pub fn is_over(pod: &Value) -> bool {
 
 /// Time left for the node to restart a container of the Pod, zero if the Pod needs a successor now; `None` if no
 /// container has ended.
-fn ended(pod: &Value, seen: &Sightings, now: Instant) -> Option<Duration> {
+fn ended(pod: &Value, seen: &Observations, now: Instant) -> Option<Duration> {
     if is_over(pod) {
         return Some(Duration::ZERO);
     }
@@ -182,7 +177,7 @@ mod tests {
 
     /// The decision for a Pod without earlier observations.
     fn decided(pod: &Value, state: &RecoveryState, second: i64) -> Recovery {
-        decide(pod, state, &Sightings::default(), now(second))
+        decide(pod, state, &Observations::default(), now(second))
     }
 
     #[test]
@@ -254,11 +249,11 @@ mod tests {
                     "state": {"terminated": {"exitCode": 0, "finishedAt": at(finished).to_string()}}}]}})
         };
         for finished in [0, 3600, -3600] {
-            let (pod, mut seen, first) = (ended(finished), Sightings::default(), now(0));
+            let (pod, mut seen, first) = (ended(finished), Observations::default(), now(0));
             let mut decided = |after: u64| {
                 let mut now = first;
                 now.instant += seconds(after);
-                seen.see(Some(&pod), now.instant);
+                seen.record(events(&pod).collect(), now.instant);
                 decide(&pod, &RecoveryState::default(), &seen, now)
             };
             assert_eq!(decided(0), Recovery::Wait(seconds(10)));
@@ -266,7 +261,7 @@ mod tests {
             assert_eq!(decided(10), Recovery::Replace(state(1, 30)));
             // A later end is a different event.
             let again = ended(finished + 20);
-            seen.see(Some(&again), first.instant + seconds(20));
+            seen.record(events(&again).collect(), first.instant + seconds(20));
             assert_eq!(seen.0.len(), 1);
         }
     }
@@ -287,9 +282,9 @@ mod tests {
     fn the_past_is_forgotten_after_ten_minutes_of_readiness() {
         let ready = json!({"status": {"phase": "Running", "conditions": [
             {"type": "Ready", "status": "True", "lastTransitionTime": at(0).to_string()}]}});
-        let mut seen = Sightings::default();
+        let mut seen = Observations::default();
         let first = now(0);
-        seen.see(Some(&ready), first.instant);
+        seen.record(events(&ready).collect(), first.instant);
         let later = |after: u64| Now {
             wall: first.wall,
             instant: first.instant + seconds(after),
@@ -306,7 +301,7 @@ mod tests {
         let running = json!({"status": {"phase": "Running"}});
         assert_eq!(decide(&running, &state(2, 60), &seen, later(600)), Recovery::None);
         assert_eq!(RecoveryState::parse(Some("no JSON")), RecoveryState::default());
-        seen.see(None, first.instant);
-        assert!(seen.is_empty());
+        seen.record(Vec::new(), first.instant);
+        assert_eq!(seen, Observations::default());
     }
 }

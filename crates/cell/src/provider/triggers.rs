@@ -10,7 +10,7 @@ pub fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
         Change::Instance {
             name: (namespace, name),
             ..
-        } if index.looks_at_pods() => keys.push(TableId::Pods.key(namespace, name)),
+        } if index.watches_pods() => keys.push(TableId::Pods.key(namespace, name)),
         _ => {}
     }
 }

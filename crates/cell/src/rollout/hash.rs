@@ -18,8 +18,8 @@ const CONTROLLERS: [&str; 2] = ["location", "controller"];
 pub fn of(template: &Value) -> String {
     let meta = &template["metadata"];
     let parts = [
-        ("annotations", canonical(&meta["annotations"], Position::Free)),
-        ("labels", canonical(&meta["labels"], Position::Free)),
+        ("annotations", canonical(&meta["annotations"], None)),
+        ("labels", canonical(&meta["labels"], None)),
         ("spec", canonical_spec(&template["spec"])),
     ];
     let kept = parts
@@ -38,31 +38,26 @@ pub fn of(template: &Value) -> String {
 pub struct AppliedTemplate<'a> {
     /// `spec.controller.templateHash`.
     pub hash: Option<&'a str>,
-    /// Spec of the Instance.
-    pub spec: &'a Value,
+    /// Spec of the Instance as JSON text.
+    pub spec: &'a str,
     /// Labels of the Instance.
     pub labels: &'a Labels,
     /// Annotations of the Instance.
     pub annotations: &'a Labels,
 }
 
-/// True if this algorithm made the hash, so that comparing hashes is enough.
-pub fn is_known(hash: &str) -> bool {
-    hash.starts_with(VERSION)
-}
-
-/// True if an Instance matches the template. An Instance without a hash of this algorithm, such as one made by a peer,
-/// is compared by its content.
-pub fn is_current(template: &Value, template_hash: &str, made: AppliedTemplate<'_>) -> bool {
-    match made.hash {
-        Some(hash) if is_known(hash) => hash == template_hash,
-        _ => {
-            let meta = &template["metadata"];
-            canonical_spec(&template["spec"]) == canonical_spec(made.spec)
-                && has_all(made.labels, &meta["labels"], |key| !labels::is_controllers(key))
-                && has_all(made.annotations, &meta["annotations"], |_| true)
-        }
+/// True if an Instance matches the template, which is JSON text. An Instance without a hash of this algorithm, such as one
+/// made by a peer, is compared by its content.
+pub fn is_current(template: &str, template_hash: &str, made: AppliedTemplate<'_>) -> bool {
+    if let Some(hash) = made.hash.filter(|hash| hash.starts_with(VERSION)) {
+        return hash == template_hash;
     }
+    let read = |text: &str| -> Value { serde_json::from_str(text).unwrap_or_default() };
+    let template = read(template);
+    let meta = &template["metadata"];
+    canonical_spec(&template["spec"]) == canonical_spec(&read(made.spec))
+        && has_all(made.labels, &meta["labels"], |key| !labels::is_controllers(key))
+        && has_all(made.annotations, &meta["annotations"], |_| true)
 }
 
 fn has_all(has: &Labels, wanted: &Value, counts: impl Fn(&str) -> bool) -> bool {
@@ -75,49 +70,33 @@ fn canonical_spec(spec: &Value) -> Option<Value> {
     if let Some(spec) = spec.as_object_mut() {
         spec.retain(|key, _| !CONTROLLERS.contains(&key.as_str()));
     }
-    canonical(&spec, Position::Field("spec"))
-}
-
-/// Position of a value, which determines its default.
-#[derive(Clone, Copy)]
-enum Position<'a> {
-    /// Below keys that users choose: no value has a default.
-    Free,
-    /// In the field of this name, or in the list in that field.
-    Field(&'a str),
-}
-
-impl Position<'_> {
-    fn below(self, key: &str) -> Position<'_> {
-        match (self, key) {
-            (Self::Free, _) | (_, "labels" | "annotations") => Position::Free,
-            (Self::Field(_), key) => Position::Field(key),
-        }
-    }
+    canonical(&spec, Some("spec"))
 }
 
 /// The value without empty members; `None` if nothing is left. Elements of lists, and the values of labels and
-/// annotations, are never dropped.
-fn canonical(value: &Value, place: Position<'_>) -> Option<Value> {
-    let kept = reduced(value, place);
+/// annotations, are never dropped. `field` is the field that has the value or its list; `None` below keys that users choose,
+/// where no value has a default.
+fn canonical(value: &Value, field: Option<&str>) -> Option<Value> {
+    let kept = reduced(value, field);
     (!says_nothing(&kept)).then_some(kept)
 }
 
-fn reduced(value: &Value, place: Position<'_>) -> Value {
+fn reduced(value: &Value, field: Option<&str>) -> Value {
     match value {
-        Value::Object(map) => Value::Object(members(map, place)),
-        Value::Array(list) => Value::Array(list.iter().map(|item| reduced(item, place)).collect()),
+        Value::Object(map) => Value::Object(members(map, field)),
+        Value::Array(list) => Value::Array(list.iter().map(|item| reduced(item, field)).collect()),
         scalar => scalar.clone(),
     }
 }
 
-fn members(map: &Map<String, Value>, place: Position<'_>) -> Map<String, Value> {
-    if matches!(place, Position::Free) {
+fn members(map: &Map<String, Value>, field: Option<&str>) -> Map<String, Value> {
+    let Some(field) = field else {
         return map.clone();
-    }
+    };
     let members = map.iter().filter_map(|(key, value)| {
-        let value = canonical(value, place.below(key))?;
-        (!is_default(place, key, &value)).then(|| (key.clone(), value))
+        let is_free = ["labels", "annotations"].contains(&key.as_str());
+        let value = canonical(value, (!is_free).then_some(key.as_str()))?;
+        (!is_default(field, key, &value)).then(|| (key.clone(), value))
     });
     members.collect()
 }
@@ -133,12 +112,12 @@ fn says_nothing(value: &Value) -> bool {
 }
 
 /// Defaults of the CRDs, which an older or newer API server may or may not have filled in.
-fn is_default(place: Position<'_>, key: &str, value: &Value) -> bool {
-    match (place, key) {
-        (Position::Field("ports"), "protocol") => value == "TCP",
-        (Position::Field("configMap" | "secret"), "defaultMode") => value == 420,
+fn is_default(field: &str, key: &str, value: &Value) -> bool {
+    match (field, key) {
+        ("ports", "protocol") => value == "TCP",
+        ("configMap" | "secret", "defaultMode") => value == 420,
         // Type of a disk; no other spec has a field `type`.
-        (Position::Field("spec"), "type") => value == "pd-standard",
+        ("spec", "type") => value == "pd-standard",
         _ => false,
     }
 }
@@ -280,7 +259,7 @@ mod tests {
     #[test]
     fn an_instance_of_a_peer_is_compared_by_its_content() {
         let template = storefront();
-        let hash = of(&template);
+        let (text, hash) = (template.to_string(), of(&template));
         let mut spec = template["spec"].clone();
         spec["location"] = json!({"name": "us-south-1"});
         spec["controller"] = json!({"templateHash": "6b86b273ff34"});
@@ -289,49 +268,34 @@ mod tests {
             ("compute.datumapis.com/instance-index".to_owned(), "0".to_owned()),
         ]);
         let annotations = Labels::default();
+        let written = spec.to_string();
         let made = AppliedTemplate {
             hash: Some("6b86b273ff34"),
-            spec: &spec,
+            spec: &written,
             labels: &labels,
             annotations: &annotations,
         };
-        assert!(is_current(&template, &hash, made));
-        assert!(is_current(
-            &template,
-            &hash,
-            AppliedTemplate { hash: None, ..made }
-        ));
-        assert!(is_current(
-            &template,
-            &hash,
-            AppliedTemplate {
-                hash: Some(&hash),
-                spec: &json!({}),
-                ..made
-            }
-        ));
-        assert!(!is_current(
-            &template,
-            &hash,
-            AppliedTemplate {
-                hash: Some("v1-0"),
-                ..made
-            }
-        ));
-        assert!(!is_current(
-            &template,
-            &hash,
-            AppliedTemplate {
-                labels: &annotations,
-                ..made
-            }
-        ));
-        let mut other = spec.clone();
-        other["runtime"]["sandbox"]["containers"][0]["image"] = json!("shop/web:1.4.1");
-        assert!(!is_current(
-            &template,
-            &hash,
-            AppliedTemplate { spec: &other, ..made }
-        ));
+        let is_current = |made| is_current(&text, &hash, made);
+        assert!(is_current(made));
+        assert!(is_current(AppliedTemplate { hash: None, ..made }));
+        let ours = AppliedTemplate {
+            hash: Some(&hash),
+            spec: "{}",
+            ..made
+        };
+        assert!(is_current(ours));
+        let former = AppliedTemplate {
+            hash: Some("v1-0"),
+            ..made
+        };
+        assert!(!is_current(former));
+        let unlabelled = AppliedTemplate {
+            labels: &annotations,
+            ..made
+        };
+        assert!(!is_current(unlabelled));
+        spec["runtime"]["sandbox"]["containers"][0]["image"] = json!("shop/web:1.4.1");
+        let other = spec.to_string();
+        assert!(!is_current(AppliedTemplate { spec: &other, ..made }));
     }
 }

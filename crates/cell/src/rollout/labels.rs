@@ -1,5 +1,6 @@
 //! Labels that identify an Instance and its owners, and their repair (contract: cell.md §7).
 
+use super::Deployment;
 use fedgate_api::keys;
 use serde_json::{Map, Value, json};
 use std::{ops::Deref, sync::Arc};
@@ -53,26 +54,7 @@ impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Labels {
 /// Keys that earlier versions wrote and no component reads any more.
 const OBSOLETE: [&str; 1] = ["compute.datumapis.com/runtime-class"];
 
-/// The values of the owner labels, which all Instances of a deployment share.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnerLabels {
-    /// UID of the Workload.
-    pub workload_uid: Arc<str>,
-    /// Name of the Workload.
-    pub workload_name: Arc<str>,
-    /// Name of the Workload's placement.
-    pub placement_name: Arc<str>,
-    /// City code, if known.
-    pub city_code: Option<Arc<str>>,
-    /// Name of the location, if known.
-    pub location: Option<Arc<str>>,
-    /// Name of the deployment.
-    pub deployment_name: Arc<str>,
-    /// UID of the deployment at the cell.
-    pub deployment_uid: Arc<str>,
-}
-
-impl OwnerLabels {
+impl Deployment {
     /// The owner labels of the Instance with this ordinal. A place that is not known has no label here, so that one
     /// which is there already stays.
     pub fn labels(&self, ordinal: u32) -> impl Iterator<Item = (&'static str, String)> {
@@ -87,8 +69,8 @@ impl OwnerLabels {
             (keys::WORKLOAD_UID, self.workload_uid.to_string()),
             (keys::WORKLOAD_NAME, self.workload_name.to_string()),
             (keys::PLACEMENT_NAME, self.placement_name.to_string()),
-            (keys::WORKLOAD_DEPLOYMENT_NAME, self.deployment_name.to_string()),
-            (keys::WORKLOAD_DEPLOYMENT_UID, self.deployment_uid.to_string()),
+            (keys::WORKLOAD_DEPLOYMENT_NAME, self.name.to_string()),
+            (keys::WORKLOAD_DEPLOYMENT_UID, self.uid.to_string()),
             (keys::INSTANCE_INDEX, ordinal.to_string()),
         ];
         others.into_iter().chain(place)

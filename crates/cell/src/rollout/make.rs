@@ -23,36 +23,29 @@ pub struct NewInstance<'a> {
 /// Renders the Instance with this ordinal: labels and annotations of the template, overridden by the owner labels, and
 /// the template's spec.
 pub fn instance(deployment: &Deployment, ordinal: u32, making: &NewInstance<'_>) -> Value {
-    let NewInstance {
-        namespace,
-        template,
-        hash,
-        gates,
-        location,
-    } = making;
-    let mut labels = map(&template["metadata"]["labels"]);
+    let mut labels = map(&making.template["metadata"]["labels"]);
     // A tenant may not say where an Instance is, not even while the cell does not know.
     labels.retain(|key, _| !is_controllers(key));
-    let linking = deployment.linking.labels(ordinal);
+    let linking = deployment.labels(ordinal);
     labels.extend(linking.map(|(key, value)| (key.to_owned(), json!(value))));
     let mut metadata = json!({
         "name": ordinal::name(&deployment.name, ordinal),
-        "namespace": namespace,
+        "namespace": making.namespace,
         "labels": labels,
         "ownerReferences": controlled_by("WorkloadDeployment", &deployment.name, &deployment.uid),
     });
-    let annotations = map(&template["metadata"]["annotations"]);
+    let annotations = map(&making.template["metadata"]["annotations"]);
     if !annotations.is_empty() {
         metadata["annotations"] = Value::Object(annotations);
     }
-    let mut spec = map(&template["spec"]);
-    if let Some(location) = location {
+    let mut spec = map(&making.template["spec"]);
+    if let Some(location) = making.location {
         spec.insert("location".to_owned(), json!(location));
     }
-    let gates: Vec<Value> = gates.iter().map(|name| json!({"name": name})).collect();
+    let gates: Vec<Value> = making.gates.iter().map(|name| json!({"name": name})).collect();
     spec.insert(
         "controller".to_owned(),
-        json!({"templateHash": hash, "schedulingGates": gates}),
+        json!({"templateHash": making.hash, "schedulingGates": gates}),
     );
     json!({
         "apiVersion": API_VERSION,

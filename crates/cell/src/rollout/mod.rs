@@ -15,7 +15,7 @@ pub mod ordinal;
 mod tests;
 
 use fedgate_api::{ManagementPolicy, Reason};
-use labels::{Labels, OwnerLabels};
+use labels::Labels;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -30,8 +30,16 @@ pub struct Deployment {
     pub replicas: Option<u32>,
     /// Order in which Instances are created and deleted.
     pub policy: Policy,
-    /// The owner labels of its Instances.
-    pub linking: OwnerLabels,
+    /// UID of the Workload.
+    pub workload_uid: Arc<str>,
+    /// Name of the Workload.
+    pub workload_name: Arc<str>,
+    /// Name of the Workload's placement.
+    pub placement_name: Arc<str>,
+    /// City code, if known.
+    pub city_code: Option<Arc<str>>,
+    /// Name of the location, if known.
+    pub location: Option<Arc<str>>,
 }
 
 /// Order in which Instances are created and deleted.
@@ -98,9 +106,7 @@ pub enum Owner {
 /// Reason why no Instance may be created or replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RolloutHold {
-    /// The deployment is suspended.
-    Suspended,
-    /// The deployment or the cell's location has a fault.
+    /// The deployment is suspended, or it or the cell's location has a fault.
     Blocked(Reason),
     /// A replacement could not be granted quota now: replacements wait, all other steps continue.
     Rolls,
@@ -152,9 +158,7 @@ pub enum StepReason {
     NameConflict,
     /// The Instance needs a replacement, but the replacement could not be granted quota now.
     RollsHeld,
-    /// The deployment is suspended.
-    Suspended,
-    /// The deployment or the cell's location has a fault.
+    /// The deployment is suspended, or it or the cell's location has a fault.
     Blocked(Reason),
     /// Owner labels are missing or wrong.
     Labels,
@@ -175,6 +179,10 @@ pub struct Step {
 
 /// All remaining steps in order: creations and replacements, then deletions of surplus Instances, which no hold delays,
 /// then labels. Steps with `now` may be executed together.
-pub fn plan(deployment: &Deployment, instances: &[Instance], hold: Option<RolloutHold>) -> Vec<Step> {
-    order::Sorted::of(deployment, instances).steps(deployment, hold)
+pub fn plan<'a>(
+    deployment: &Deployment,
+    instances: impl IntoIterator<Item = &'a Instance>,
+    hold: Option<RolloutHold>,
+) -> Vec<Step> {
+    order::SortedInstances::of(deployment, instances).steps(deployment, hold)
 }

@@ -7,98 +7,62 @@
 
 use super::{Deployment, Instance, Owner, Policy, RolloutHold, Step, StepAction, StepReason, ordinal};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, btree_map::Entry},
     sync::Arc,
 };
 
 /// The Instances of a deployment by their role.
-pub(super) struct Sorted<'a> {
+pub(super) struct SortedInstances<'a> {
     /// Number of wanted ordinals.
     wanted: u32,
-    /// Instances of wanted ordinals.
+    /// Instances that have the slot of their ordinal; those from `wanted` on are surplus.
     slots: BTreeMap<u32, &'a Instance>,
-    /// Instances of ordinals that are no longer wanted.
-    surplus: BTreeMap<u32, &'a Instance>,
     /// Instances that a deployment of this name controls but that have no slot; they are deleted.
     strays: Vec<&'a Instance>,
-    /// Instances of other owners that hold the name of a wanted ordinal.
-    conflicts: BTreeMap<u32, &'a Instance>,
-    /// All names in use.
-    names: BTreeSet<&'a str>,
+    /// All Instances by name.
+    by_name: BTreeMap<&'a str, &'a Instance>,
 }
 
-impl<'a> Sorted<'a> {
+impl<'a> SortedInstances<'a> {
     /// Assigns each Instance to its role. Instances that are not being deleted come first, then the oldest, so that the
     /// order of the list does not affect the result.
-    pub(super) fn of(deployment: &Deployment, instances: &'a [Instance]) -> Self {
-        let mut by_age: Vec<&Instance> = instances.iter().collect();
-        by_age.sort_by(|a, b| {
-            let rank = |i: &Instance| (i.deleting, i.created);
-            rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
-        });
+    pub(super) fn of(deployment: &Deployment, instances: impl IntoIterator<Item = &'a Instance>) -> Self {
+        let mut by_age: Vec<&Instance> = instances.into_iter().collect();
+        by_age.sort_by_key(|i| (i.deleting, i.created, &i.name));
         let mut sorted = Self {
             // Without a valid number each Instance has the slot of its ordinal.
             wanted: deployment.replicas.unwrap_or(u32::MAX),
             slots: BTreeMap::new(),
-            surplus: BTreeMap::new(),
             strays: Vec::new(),
-            conflicts: BTreeMap::new(),
-            names: instances.iter().map(|i| &*i.name).collect(),
+            by_name: by_age.iter().map(|i| (&*i.name, *i)).collect(),
         };
         for instance in by_age {
-            sorted.place(deployment, instance);
+            let Owner::Deployment(uid) = &instance.owner else {
+                continue;
+            };
+            let slot = ordinal::of(&deployment.name, instance).filter(|_| *uid == deployment.uid);
+            match slot.map(|slot| sorted.slots.entry(slot)) {
+                Some(Entry::Vacant(slot)) => {
+                    slot.insert(instance);
+                }
+                _ => sorted.strays.push(instance),
+            }
         }
         sorted
-    }
-
-    fn place(&mut self, deployment: &Deployment, instance: &'a Instance) {
-        let uid = match &instance.owner {
-            Owner::Foreign => {
-                if let Some(slot) = ordinal::of_name(&deployment.name, &instance.name)
-                    && slot < self.wanted
-                {
-                    self.conflicts.insert(slot, instance);
-                }
-                return;
-            }
-            Owner::Deployment(uid) => uid,
-        };
-        let slot = ordinal::of(&deployment.name, instance).filter(|_| *uid == deployment.uid);
-        let place = match slot {
-            Some(slot) if slot >= self.wanted => Some((&mut self.surplus, slot)),
-            Some(slot) => Some((&mut self.slots, slot)),
-            None => None,
-        };
-        match place {
-            Some((place, slot)) if !place.contains_key(&slot) => {
-                place.insert(slot, instance);
-            }
-            _ => self.strays.push(instance),
-        }
     }
 
     pub(super) fn steps(&self, deployment: &Deployment, hold: Option<RolloutHold>) -> Vec<Step> {
         let mut steps = Vec::new();
         if deployment.policy != Policy::Unsupported && deployment.replicas.is_some() {
             let mut lanes = self.lanes(deployment, hold);
-            lanes.perform(deployment.policy, &self.names);
-            if let Some(why) = hold.and_then(stop) {
-                for step in lanes.a() {
-                    step.act = StepAction::Wait;
-                    step.why = why;
-                    step.now = false;
-                }
-                if let Some(first) = lanes.a().next() {
-                    first.now = true;
+            lanes.mark_due(deployment.policy, &self.by_name);
+            if let Some(why) = hold.and_then(stop_reason) {
+                for (n, step) in lanes.lane_a().enumerate() {
+                    (step.act, step.why, step.now) = (StepAction::Wait, why, n == 0);
                 }
             }
-            let Lanes {
-                strays,
-                ordered,
-                roll,
-                surplus,
-            } = lanes;
-            steps.extend(strays.into_iter().chain(ordered).chain(roll).chain(surplus));
+            let lanes = [lanes.strays, lanes.ordered, lanes.roll, lanes.surplus];
+            steps.extend(lanes.into_iter().flatten());
         }
         steps.extend(self.labels(deployment));
         steps
@@ -108,7 +72,7 @@ impl<'a> Sorted<'a> {
         let strays = self
             .strays
             .iter()
-            .map(|i| removal(i, StepReason::Stray))
+            .map(|i| removal_step(i, StepReason::Stray))
             .collect();
         let replace = |instance: &Instance, why| {
             if hold == Some(RolloutHold::Rolls) {
@@ -124,11 +88,11 @@ impl<'a> Sorted<'a> {
         let (mut ordered, mut down, mut up) = (Vec::new(), Vec::new(), Vec::new());
         for slot in 0..self.wanted {
             let Some(instance) = self.slots.get(&slot) else {
-                ordered.push(self.vacant(deployment, slot));
+                ordered.push(self.empty_slot_step(deployment, slot));
                 continue;
             };
             match instance {
-                i if i.deleting => ordered.push(going(i)),
+                i if i.deleting => ordered.push(terminating_step(i)),
                 i if i.current && i.ready => {}
                 i if i.current => ordered.push(step(&i.name, StepAction::Wait, StepReason::NotReady)),
                 i if !i.served => ordered.push(replace(i, StepReason::FixForward)),
@@ -139,28 +103,33 @@ impl<'a> Sorted<'a> {
         }
         // Instances that are not ready are replaced first.
         let roll = down.into_iter().rev().chain(up.into_iter().rev()).collect();
-        let surplus = self.surplus.values().rev();
+        let surplus = self.slots.range(self.wanted..).rev();
         Lanes {
             strays,
             ordered,
             roll,
-            surplus: surplus.map(|i| removal(i, StepReason::Surplus)).collect(),
+            surplus: surplus
+                .map(|(_, i)| removal_step(i, StepReason::Surplus))
+                .collect(),
         }
     }
 
-    fn vacant(&self, deployment: &Deployment, slot: u32) -> Step {
-        if let Some(holder) = self.conflicts.get(&slot) {
-            return step(&holder.name, StepAction::Wait, StepReason::NameConflict);
+    fn empty_slot_step(&self, deployment: &Deployment, slot: u32) -> Step {
+        let name: Arc<str> = ordinal::name(&deployment.name, slot).into();
+        match self.by_name.get(&*name) {
+            Some(holder) if holder.owner == Owner::Foreign => {
+                step(&name, StepAction::Wait, StepReason::NameConflict)
+            }
+            _ => step(&name, StepAction::Create(slot), StepReason::Missing),
         }
-        let name = ordinal::name(&deployment.name, slot).into();
-        step(&name, StepAction::Create(slot), StepReason::Missing)
     }
 
     fn labels(&self, deployment: &Deployment) -> impl Iterator<Item = Step> {
-        let own = self.slots.iter().chain(&self.surplus);
-        own.filter(|(_, instance)| !instance.deleting)
+        self.slots
+            .iter()
+            .filter(|(_, instance)| !instance.deleting)
             .filter_map(|(slot, instance)| {
-                let patch = deployment.linking.repair(*slot, &instance.labels)?;
+                let patch = deployment.repair(*slot, &instance.labels)?;
                 let uid = instance.uid.clone();
                 let mut step = step(
                     &instance.name,
@@ -174,9 +143,8 @@ impl<'a> Sorted<'a> {
 }
 
 /// The reason why lane A stops; `None` for a hold of rolling updates only.
-fn stop(hold: RolloutHold) -> Option<StepReason> {
+fn stop_reason(hold: RolloutHold) -> Option<StepReason> {
     match hold {
-        RolloutHold::Suspended => Some(StepReason::Suspended),
         RolloutHold::Blocked(reason) => Some(StepReason::Blocked(reason)),
         RolloutHold::Rolls => None,
     }
@@ -192,7 +160,7 @@ fn step(instance: &Arc<str>, act: StepAction, why: StepReason) -> Step {
 }
 
 /// A wait for an Instance that is being deleted.
-fn going(instance: &Instance) -> Step {
+fn terminating_step(instance: &Instance) -> Step {
     let why = if instance.lost {
         StepReason::Lost
     } else {
@@ -202,9 +170,9 @@ fn going(instance: &Instance) -> Step {
 }
 
 /// The deletion of an Instance, or the wait for it.
-fn removal(instance: &Instance, why: StepReason) -> Step {
+fn removal_step(instance: &Instance, why: StepReason) -> Step {
     if instance.deleting {
-        return going(instance);
+        return terminating_step(instance);
     }
     let delete = StepAction::Delete {
         uid: instance.uid.clone(),
@@ -222,7 +190,7 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn a(&mut self) -> impl Iterator<Item = &mut Step> {
+    fn lane_a(&mut self) -> impl Iterator<Item = &mut Step> {
         self.strays
             .iter_mut()
             .chain(&mut self.ordered)
@@ -230,18 +198,18 @@ impl Lanes {
     }
 
     /// Sets `now` on the steps that may be executed now.
-    fn perform(&mut self, policy: Policy, names: &BTreeSet<&str>) {
+    fn mark_due(&mut self, policy: Policy, taken: &BTreeMap<&str, &Instance>) {
         for stray in &mut self.strays {
             stray.now = true;
         }
         if policy == Policy::Parallel {
-            self.perform_all(names);
+            self.mark_due_in_parallel(taken);
             return;
         }
         // The rolling update waits for all slots; other steps do not wait for the end of an Instance on a lost node.
         if self.strays.iter().all(|step| step.why == StepReason::Lost) {
             let is_free = |step: &&mut Step| {
-                let held = matches!(step.act, StepAction::Create(_)) && names.contains(&*step.instance);
+                let held = matches!(step.act, StepAction::Create(_)) && taken.contains_key(&*step.instance);
                 step.why != StepReason::Lost && !held
             };
             let first = if self.ordered.is_empty() {
@@ -258,10 +226,10 @@ impl Lanes {
         }
     }
 
-    fn perform_all(&mut self, names: &BTreeSet<&str>) {
+    fn mark_due_in_parallel(&mut self, taken: &BTreeMap<&str, &Instance>) {
         for step in &mut self.ordered {
             step.now = match step.act {
-                StepAction::Create(_) => !names.contains(&*step.instance),
+                StepAction::Create(_) => !taken.contains_key(&*step.instance),
                 StepAction::Delete { .. } => true,
                 StepAction::PatchLabels { .. } | StepAction::Wait => false,
             };

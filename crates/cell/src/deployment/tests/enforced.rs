@@ -8,7 +8,7 @@ const STATUS_ONLY: [&str; 1] = ["cell: patch workloaddeployments/status web: dep
 
 /// A deployment whose Instances are all ready.
 fn up(replicas: u32) -> Fixture {
-    let mut fixture = with(reading(), deployment("web", replicas));
+    let mut fixture = with(settings(), deployment("web", replicas));
     for ordinal in 0..replicas {
         settle(&mut fixture, "web");
         ready(&mut fixture, &format!("web-{ordinal}"));
@@ -62,7 +62,7 @@ fn refused(fixture: &Fixture, message: &str) {
 
 #[test]
 fn more_instances_than_the_cell_allows_make_none() {
-    let mut fixture = with(reading(), deployment("web", 100_000));
+    let mut fixture = with(settings(), deployment("web", 100_000));
     assert_eq!(words(&effects(&fixture, "web")), STATUS_ONLY);
     settle(&mut fixture, "web");
     refused(
@@ -126,7 +126,7 @@ fn a_type_and_limits_that_no_quota_knows_are_refused() {
     ] {
         let mut of = deployment("web", 1);
         crate::testing::merge(&mut of["spec"], &runtime(resources, limits));
-        let mut fixture = with(reading(), of);
+        let mut fixture = with(settings(), of);
         assert_eq!(settle(&mut fixture, "web"), STATUS_ONLY, "{message}");
         refused(&fixture, &message);
     }
@@ -139,9 +139,9 @@ fn a_network_of_another_namespace_is_refused_unless_a_setting_allows_it() {
         of["spec"]["template"]["spec"]["networkInterfaces"][0]["network"]["namespace"] = json!(namespace);
         of
     };
-    let on = || IndexConfig {
+    let on = || Settings {
         networking: true,
-        ..reading()
+        ..settings()
     };
     let mut fixture = with(on(), of("payments"));
     assert_eq!(settle(&mut fixture, "web"), STATUS_ONLY);
@@ -184,37 +184,6 @@ fn a_roll_that_is_stuck_leaves_alone_what_served_and_stops_for_a_moment() {
 }
 
 #[test]
-fn what_served_and_is_down_for_good_gets_a_new_template_one_after_the_other() {
-    let mut fixture = up(2);
-    unready(&mut fixture, "web-0");
-    unready(&mut fixture, "web-1");
-    assert_eq!(deleted(&fixture), [""; 0]);
-    roll(&mut fixture, "good");
-    assert_eq!(deleted(&fixture), ["web-1: instance_roll"]);
-    let stop = effects(&fixture, "web");
-    fixture.perform(&stop);
-    assert_eq!(deleted(&fixture), [""; 0], "one is on its way");
-    fixture.lost(&Cell, TableId::Instances, NS, "web-1");
-    settle(&mut fixture, "web");
-    assert_eq!(deleted(&fixture), [""; 0], "its successor is not ready");
-    ready(&mut fixture, "web-1");
-    assert_eq!(deleted(&fixture), ["web-0: instance_roll"]);
-}
-
-#[test]
-fn a_hold_holds_what_is_not_ready_too() {
-    let mut fixture = up(2);
-    let asking = TableId::Instances.key(NS, "api-0");
-    fixture.context.index.lock().quota_failed(&shop(), asking);
-    roll(&mut fixture, "bad");
-    unready(&mut fixture, "web-1");
-    assert_eq!(deleted(&fixture), [""; 0]);
-    let never = json!({"status": {"conditions": [condition("Ready", "False", "ImageUnavailable")]}});
-    fixture.change(&Cell, TableId::Instances, NS, "web-0", &never);
-    assert_eq!(deleted(&fixture), [""; 0]);
-}
-
-#[test]
 fn rolls_wait_where_no_grant_is_possible() {
     let held = |fixture: &mut Fixture| {
         roll(fixture, "next");
@@ -234,7 +203,7 @@ fn rolls_wait_where_no_grant_is_possible() {
     unknown.context.index.lock().claims.clear();
     held(&mut unknown);
     let mut off = up(2);
-    off.context.state.settings.quota = false;
+    off.set(|settings| settings.quota = false);
     off.context.index.lock().unreachable.insert(shop());
     roll(&mut off, "next");
     assert_eq!(deleted(&off), ["web-1: instance_roll"]);
@@ -242,7 +211,7 @@ fn rolls_wait_where_no_grant_is_possible() {
 
 #[test]
 fn as_many_instances_as_the_cell_allows_are_made() {
-    let fixture = with(reading(), deployment("web", 1_000));
+    let fixture = with(settings(), deployment("web", 1_000));
     assert_eq!(
         words(&effects(&fixture, "web"))[0],
         "cell: create instances web-0: instance_missing"
@@ -254,9 +223,9 @@ fn as_many_instances_as_the_cell_allows_are_made() {
 fn a_policy_that_is_not_known_makes_nothing_and_binds_the_network() {
     let mut of = deployment("web", 1);
     of["spec"]["scaleSettings"]["instanceManagementPolicy"] = json!("Random");
-    let on = IndexConfig {
+    let on = Settings {
         networking: true,
-        ..reading()
+        ..settings()
     };
     let written = words(&effects(&with(on, of), "web"));
     assert_eq!(
@@ -269,7 +238,7 @@ fn a_policy_that_is_not_known_makes_nothing_and_binds_the_network() {
 fn a_template_that_its_project_would_refuse_is_refused() {
     let mut of = deployment("web", 1);
     of["spec"]["template"]["metadata"]["labels"] = json!({"x".repeat(400): "a"});
-    let mut fixture = with(reading(), of);
+    let mut fixture = with(settings(), of);
     assert_eq!(settle(&mut fixture, "web"), STATUS_ONLY);
     refused(&fixture, "spec.template.metadata.labels[xxx");
 }

@@ -5,7 +5,7 @@ use crate::{
     context::Context,
     deployment::Deployments,
     index::tables::TableId,
-    testing::{Fixture, deployment, reading},
+    testing::{Fixture, deployment, settings},
 };
 use axum::body::Body;
 use fedgate_engine::{
@@ -37,9 +37,9 @@ async fn a_written_status_takes_its_token_though_no_instance_could_be_created() 
         Client::new(server, "default"),
         Instant::now() + Duration::from_secs(60),
     );
-    let mut fixture = Fixture::with_access(reading(), access);
+    let mut fixture = Fixture::with_access(settings(), access);
     let interval = Duration::from_secs(1);
-    fixture.context.state.settings.status_interval = interval;
+    fixture.set(|settings| settings.status_interval = interval);
     fixture.has(&Cell, TableId::Deployments, deployment("web", 1));
     let (deployments, wrote) = (Deployments::default(), AtomicBool::new(false));
     let now = fixture.context.now().instant;

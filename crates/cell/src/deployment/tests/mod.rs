@@ -6,8 +6,9 @@ mod places;
 
 use super::{decide, observe};
 use crate::{
-    index::{IndexConfig, tables::TableId},
-    testing::{Fixture, NS, body, condition, deployment, instance, now, reading, words},
+    index::tables::TableId,
+    settings::Settings,
+    testing::{Fixture, NS, body, condition, deployment, instance, now, settings, words},
 };
 use fedgate_api::keys;
 use fedgate_engine::{
@@ -42,8 +43,8 @@ fn settle(fixture: &mut Fixture, name: &str) -> Vec<String> {
     panic!("it never rests: {written:#?}");
 }
 
-fn with(reading: IndexConfig, deployment: Value) -> Fixture {
-    let mut fixture = Fixture::new(reading);
+fn with(settings: Settings, deployment: Value) -> Fixture {
+    let mut fixture = Fixture::new(settings);
     fixture.has(&Cell, TableId::Deployments, deployment);
     fixture
 }
@@ -69,7 +70,7 @@ fn ready(fixture: &mut Fixture, name: &str) {
 
 #[test]
 fn a_status_that_changes_available_is_a_transition_and_any_other_is_progress() {
-    let mut fixture = with(reading(), deployment("web", 2));
+    let mut fixture = with(settings(), deployment("web", 2));
     settle(&mut fixture, "web");
     let kind = |fixture: &Fixture| {
         let snapshot = observe::observe(&fixture.context, &key("web")).unwrap();
@@ -85,7 +86,7 @@ fn a_status_that_changes_available_is_a_transition_and_any_other_is_progress() {
 
 #[test]
 fn instances_come_one_after_the_other_each_whole_from_the_start() {
-    let mut fixture = with(reading(), deployment("web", 2));
+    let mut fixture = with(settings(), deployment("web", 2));
     let first = effects(&fixture, "web");
     assert_eq!(
         words(&first),
@@ -154,8 +155,8 @@ fn the_switches_of_the_cell_decide_gates_and_finalizers() {
     let mut references = deployment("web", 1);
     references["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["envFrom"] =
         json!([{"secretRef": {"name": "s"}}]);
-    let gates = |reading: IndexConfig| {
-        let made = body(&effects(&with(reading, references.clone()), "web")[0]);
+    let gates = |settings: Settings| {
+        let made = body(&effects(&with(settings, references.clone()), "web")[0]);
         let annotations = &made["metadata"]["annotations"];
         assert_eq!(
             annotations.is_null(),
@@ -173,16 +174,16 @@ fn the_switches_of_the_cell_decide_gates_and_finalizers() {
     ]);
     let quota = json!({"name": "Quota"});
     let data = json!({"name": "ReferencedData"});
-    assert_eq!(gates(reading()), (json!([quota, data]), all.clone()));
-    let off = IndexConfig {
+    assert_eq!(gates(settings()), (json!([quota, data]), all.clone()));
+    let off = Settings {
         data: false,
-        ..reading()
+        ..settings()
     };
     assert_eq!(gates(off), (json!([quota]), all));
-    let alone = IndexConfig {
+    let alone = Settings {
         hub: false,
         provider: false,
-        ..reading()
+        ..settings()
     };
     assert_eq!(
         gates(alone),
@@ -194,7 +195,7 @@ fn the_switches_of_the_cell_decide_gates_and_finalizers() {
 fn a_deployment_of_another_city_makes_nothing_and_keeps_and_shrinks_what_it_has() {
     let mut wrong = deployment("web", 1);
     wrong["spec"]["cityCode"] = json!("LHR");
-    let mut fixture = with(reading(), wrong);
+    let mut fixture = with(settings(), wrong);
     assert_eq!(
         settle(&mut fixture, "web"),
         ["cell: patch workloaddeployments/status web: deployment_status"]
@@ -219,40 +220,8 @@ fn a_deployment_of_another_city_makes_nothing_and_keeps_and_shrinks_what_it_has(
 }
 
 #[test]
-fn what_is_made_by_hand_keeps_its_name_and_is_not_touched() {
-    let mut fixture = with(reading(), deployment("web", 1));
-    let mut by_hand = instance("web", 0);
-    by_hand["metadata"]["ownerReferences"] = Value::Null;
-    by_hand["metadata"]["finalizers"] = Value::Null;
-    fixture.has(&Cell, TableId::Instances, by_hand.clone());
-    assert_eq!(
-        settle(&mut fixture, "web"),
-        ["cell: patch workloaddeployments/status web: deployment_status"]
-    );
-    assert_eq!(
-        status(&fixture, "web", "ReplicasReady"),
-        "False InstanceNameConflict: web-0 is not of this deployment; delete or rename it; waiting for web-0: \
-         InstanceNameConflict"
-    );
-    let kept = fixture.get(&Cell, TableId::Instances, NS, "web-0").unwrap();
-    assert_eq!(kept["spec"], by_hand["spec"]);
-}
-
-#[test]
-fn an_instance_of_a_former_deployment_goes_as_a_stray() {
-    let mut fixture = with(reading(), deployment("web", 1));
-    let mut former = instance("web", 0);
-    former["metadata"]["ownerReferences"][0]["uid"] = json!("u-former");
-    fixture.has(&Cell, TableId::Instances, former);
-    assert_eq!(
-        words(&effects(&fixture, "web"))[0],
-        "cell: delete instances web-0: instance_stray"
-    );
-}
-
-#[test]
 fn a_suspension_is_carried_to_each_instance_and_back() {
-    let mut fixture = with(reading(), deployment("web", 2));
+    let mut fixture = with(settings(), deployment("web", 2));
     settle(&mut fixture, "web");
     ready(&mut fixture, "web-0");
     settle(&mut fixture, "web");
@@ -283,45 +252,8 @@ fn a_suspension_is_carried_to_each_instance_and_back() {
 }
 
 #[test]
-fn rolls_wait_while_the_project_gives_no_answer_and_surplus_goes() {
-    let mut fixture = with(reading(), deployment("web", 2));
-    for name in ["web-0", "web-1"] {
-        settle(&mut fixture, "web");
-        ready(&mut fixture, name);
-    }
-    settle(&mut fixture, "web");
-    let change = json!({"spec": {"template": {"metadata": {"annotations": {"a": "b"}}}}});
-    fixture.change(&Cell, TableId::Deployments, NS, "web", &change);
-    let shop = crate::testing::shop();
-    let asking = TableId::Instances.key(NS, "api-0");
-    let enqueued = fixture.context.index.lock().quota_failed(&shop, asking.clone());
-    assert_eq!(enqueued, [key("web")]);
-    let held = effects(&fixture, "web");
-    assert_eq!(
-        words(&held),
-        ["cell: patch workloaddeployments/status web: deployment_status"]
-    );
-    fixture.perform(&held);
-    assert_eq!(
-        status(&fixture, "web", "ReplicasReady"),
-        "False QuotaBackendUnavailable: the rollout waits until quota can be asked for; waiting for web-1: \
-         QuotaBackendUnavailable"
-    );
-    let enqueued = fixture.context.index.lock().quota_unwanted(&asking);
-    assert_eq!(
-        enqueued,
-        [key("web")],
-        "nobody asks any more, so nobody would hear"
-    );
-    assert_eq!(
-        words(&effects(&fixture, "web"))[0],
-        "cell: delete instances web-1: instance_roll"
-    );
-}
-
-#[test]
 fn labels_and_place_are_mended_one_write_after_the_other() {
-    let mut fixture = with(reading(), deployment("web", 1));
+    let mut fixture = with(settings(), deployment("web", 1));
     settle(&mut fixture, "web");
     let broken = json!({"metadata": {"labels": {keys::INSTANCE_CITY_CODE: null, "mine": "yes"}}, "spec": {"location": null}});
     fixture.change(&Cell, TableId::Instances, NS, "web-0", &broken);
@@ -343,8 +275,8 @@ fn labels_and_place_are_mended_one_write_after_the_other() {
 }
 
 /// A deployment of two ready Instances.
-fn two_ready(reading: IndexConfig) -> Fixture {
-    let mut fixture = Fixture::new(reading);
+fn two_ready(settings: Settings) -> Fixture {
+    let mut fixture = Fixture::new(settings);
     let place = json!({"metadata": {"name": "us-south-1"}, "spec": {"topology": {keys::CITY_CODE: "DFW"}}});
     fixture.has(&Cell, TableId::ServingLocations, place);
     fixture.has(&Cell, TableId::Deployments, deployment("web", 2));
@@ -363,10 +295,10 @@ fn instances(fixture: &Fixture) -> [Value; 2] {
 /// Case W14.
 #[test]
 fn a_renamed_placement_and_a_place_that_goes_replace_nothing() {
-    let networked = IndexConfig {
+    let networked = Settings {
         networking: true,
         place: None,
-        ..reading()
+        ..settings()
     };
     let mut fixture = two_ready(networked);
     let before = instances(&fixture);
@@ -392,7 +324,7 @@ fn a_renamed_placement_and_a_place_that_goes_replace_nothing() {
 /// Case W29.
 #[test]
 fn an_edited_template_changes_no_instance_that_was_made_from_it() {
-    let mut fixture = two_ready(reading());
+    let mut fixture = two_ready(settings());
     let before = instances(&fixture);
     let template = json!({"metadata": {"labels": {"app": "other"}, "annotations": {"note": "new"}}});
     fixture.change(
@@ -424,9 +356,9 @@ fn an_edited_template_changes_no_instance_that_was_made_from_it() {
 #[test]
 fn the_network_is_bound_and_claimed_and_then_its_gate_goes() {
     let mut fixture = with(
-        IndexConfig {
+        Settings {
             networking: true,
-            ..reading()
+            ..settings()
         },
         deployment("web", 1),
     );
@@ -479,10 +411,10 @@ fn the_network_is_bound_and_claimed_and_then_its_gate_goes() {
 
 #[test]
 fn without_a_place_nothing_is_made_and_two_are_one_too_many() {
-    let nowhere = IndexConfig {
+    let nowhere = Settings {
         networking: true,
         place: None,
-        ..reading()
+        ..settings()
     };
     let mut fixture = with(nowhere, deployment("web", 1));
     let status_only = ["cell: patch workloaddeployments/status web: deployment_status"];
@@ -507,7 +439,7 @@ fn without_a_place_nothing_is_made_and_two_are_one_too_many() {
 fn a_spec_that_cannot_be_read_is_said_and_nothing_is_touched() {
     let mut odd = deployment("web", 1);
     odd["spec"]["workloadRef"] = json!("storefront");
-    let mut fixture = with(reading(), odd);
+    let mut fixture = with(settings(), odd);
     fixture.has(&Cell, TableId::Instances, instance("web", 0));
     assert_eq!(
         settle(&mut fixture, "web"),

@@ -25,10 +25,10 @@ fn here() -> Value {
 }
 
 /// A cell that knows no place.
-fn nowhere() -> IndexConfig {
-    IndexConfig {
+fn nowhere() -> Settings {
+    Settings {
         place: None,
-        ..reading()
+        ..settings()
     }
 }
 
@@ -36,7 +36,7 @@ fn nowhere() -> IndexConfig {
 #[test]
 fn a_deployment_of_another_location_makes_nothing_and_what_runs_stays() {
     for city in [json!("DFW"), Value::Null] {
-        let mut fixture = with(reading(), placed(&city, &json!({"name": "us-south-2"})));
+        let mut fixture = with(settings(), placed(&city, &json!({"name": "us-south-2"})));
         fixture.has(&Cell, TableId::Instances, instance("web", 0));
         let before = instance_of(&fixture);
         let all = settle(&mut fixture, "web");
@@ -66,7 +66,7 @@ fn each_form_of_a_place_makes_the_same_instance() {
         (Value::Null, json!({"name": "us-south-1", "namespace": "other"})),
     ];
     let made = forms.map(|(city, location)| {
-        let mut fixture = with(reading(), placed(&city, &location));
+        let mut fixture = with(settings(), placed(&city, &location));
         settle(&mut fixture, "web");
         instance_of(&fixture)
     });
@@ -83,7 +83,7 @@ fn each_form_of_a_place_makes_the_same_instance() {
 /// Case 18: the upgrade is one patch of metadata, a change of form none.
 #[test]
 fn an_instance_without_the_label_gets_it_by_one_patch_and_a_change_of_form_writes_none() {
-    let mut fixture = with(reading(), deployment("web", 1));
+    let mut fixture = with(settings(), deployment("web", 1));
     settle(&mut fixture, "web");
     let older = json!({"metadata": {"labels": {keys::INSTANCE_LOCATION: null}}});
     fixture.change(&Cell, TableId::Instances, NS, "web-0", &older);
@@ -131,10 +131,10 @@ fn a_cell_without_a_place_keeps_labels_of_places_that_it_does_not_know() {
 fn a_template_does_not_say_where_an_instance_is() {
     let forged =
         json!({keys::INSTANCE_LOCATION: "forged", keys::INSTANCE_CITY_CODE: "forged", "app": "storefront"});
-    for (reading, location) in [(reading(), json!("us-south-1")), (nowhere(), Value::Null)] {
+    for (settings, location) in [(settings(), json!("us-south-1")), (nowhere(), Value::Null)] {
         let mut deployment = placed(&json!("DFW"), &Value::Null);
         deployment["spec"]["template"]["metadata"]["labels"] = forged.clone();
-        let mut fixture = with(reading, deployment);
+        let mut fixture = with(settings, deployment);
         settle(&mut fixture, "web");
         let labels = &instance_of(&fixture)["metadata"]["labels"];
         assert_eq!(labels[keys::INSTANCE_LOCATION], location);
@@ -145,7 +145,7 @@ fn a_template_does_not_say_where_an_instance_is() {
 
 #[test]
 fn a_deployment_without_any_place_makes_nothing_and_says_so() {
-    let mut fixture = with(reading(), placed(&Value::Null, &Value::Null));
+    let mut fixture = with(settings(), placed(&Value::Null, &Value::Null));
     assert_eq!(
         settle(&mut fixture, "web"),
         ["cell: patch workloaddeployments/status web: deployment_status"]
@@ -166,16 +166,16 @@ fn a_location_of_any_text_is_not_written_as_a_label() {
     assert_eq!(labels.get(keys::INSTANCE_LOCATION), None);
     assert_eq!(labels[keys::INSTANCE_CITY_CODE], "DFW");
 
-    let long = IndexConfig {
+    let long = Settings {
         place: Some(("l".repeat(64).into(), "DFW".into())),
-        ..reading()
+        ..settings()
     };
     let mut fixture = with(long, deployment("web", 1));
     settle(&mut fixture, "web");
     let labels = &instance_of(&fixture)["metadata"]["labels"];
     assert_eq!(labels.get(keys::INSTANCE_LOCATION), None);
     let huge = json!({"name": "x".repeat(100_000)});
-    let mut fixture = with(reading(), placed(&json!("DFW"), &huge));
+    let mut fixture = with(settings(), placed(&json!("DFW"), &huge));
     settle(&mut fixture, "web");
     let said = status(&fixture, "web", "Available");
     assert!(

@@ -1,9 +1,9 @@
 //! Digest of a `WorkloadDeployment` at the cell.
 
-use super::{Strings, annotation, text};
+use super::{Strings, annotation};
 use crate::{
     rollout::{Policy, hash},
-    settings::Limits,
+    settings::Settings,
 };
 use fedgate_api::{NetworkReference, Place, ScaleSettings, keys, validate};
 use fedgate_engine::object::entries;
@@ -63,19 +63,19 @@ const NOT_AT_A_CELL: [&str; 3] = ["V7", "V8", "V19"];
 const NAMED_FAULTS: usize = 3;
 
 /// Builds the digest of a `WorkloadDeployment`.
-pub fn deployment(object: &DynamicObject, limits: &Limits, words: &mut Strings) -> Deployment {
+pub fn deployment(object: &DynamicObject, settings: &Settings, words: &mut Strings) -> Deployment {
     let own = |key| annotation(object, key);
     Deployment {
         generation: object.metadata.generation.unwrap_or_default(),
-        spec: spec(&object.data["spec"], limits, words),
+        spec: spec(&object.data["spec"], settings, words),
         suspended: own(keys::SUSPENDED) == Some("true"),
         expected: own(keys::EXPECTED_REFERENCED_DATA).map(|text| words.intern(text)),
         data_error: own(keys::REFERENCED_DATA_ERROR).map(|text| words.intern(text)),
-        status: text(&object.data["status"]).into(),
+        status: object.data["status"].to_string().into(),
     }
 }
 
-fn spec(written: &Value, limits: &Limits, words: &mut Strings) -> Result<Arc<Spec>, Arc<str>> {
+fn spec(written: &Value, settings: &Settings, words: &mut Strings) -> Result<Arc<Spec>, Arc<str>> {
     let spec: fedgate_api::WorkloadDeploymentSpec =
         serde_json::from_value(written.clone()).map_err(|e| Arc::from(format!("spec: {e}")))?;
     let template = &written["template"];
@@ -92,31 +92,35 @@ fn spec(written: &Value, limits: &Limits, words: &mut Strings) -> Result<Arc<Spe
         workload_uid: words.intern(spec.workload_ref.uid.as_str()),
         placement: words.intern(spec.placement_name.as_str()),
         place,
-        replicas: replicas(scale, limits),
+        replicas: replicas(scale, settings),
         policy: Policy::of(&scale.instance_management_policy),
         policy_name: words.intern(scale.instance_management_policy.0.as_str()),
-        template: text(template).into(),
+        template: template.to_string().into(),
         hash: words.intern(hash::of(template).as_str()),
         networks: interfaces.map(|interface| interface.network.clone()).collect(),
         references: references(template),
-        faults: faults(&spec, written, limits),
+        faults: faults(&spec, written, settings),
     }))
 }
 
-fn replicas(scale: &ScaleSettings, limits: &Limits) -> Option<u32> {
+fn replicas(scale: &ScaleSettings, settings: &Settings) -> Option<u32> {
     let count = u32::try_from(scale.min_replicas).ok();
-    count.filter(|count| *count <= limits.replicas)
+    count.filter(|count| *count <= settings.max_replicas)
 }
 
-fn faults(spec: &fedgate_api::WorkloadDeploymentSpec, written: &Value, limits: &Limits) -> Option<Arc<str>> {
+fn faults(
+    spec: &fedgate_api::WorkloadDeploymentSpec,
+    written: &Value,
+    settings: &Settings,
+) -> Option<Arc<str>> {
     let scale = &spec.scale_settings;
-    let count = replicas(scale, limits).is_none().then(|| {
+    let count = replicas(scale, settings).is_none().then(|| {
         format!(
             "spec.scaleSettings.minReplicas: {} is not from 0 to {}, this cell's limit; correct it, or raise --max-replicas",
-            scale.min_replicas, limits.replicas
+            scale.min_replicas, settings.max_replicas
         )
     });
-    let footprint = limits.sizes.footprint(&written["template"]["spec"]);
+    let footprint = settings.sizes.footprint(&written["template"]["spec"]);
     let size = footprint.err().map(|why| format!("spec.template.spec.{why}"));
     let problems = validate::template(&spec.template);
     let problems = problems

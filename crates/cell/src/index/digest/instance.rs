@@ -1,18 +1,21 @@
 //! Digest of an Instance at the cell.
 
-use super::{Strings, annotation, labels, text};
+use super::{Strings, annotation, labels};
 use crate::rollout::labels::Labels;
-use fedgate_api::{Condition, keys};
+use fedgate_api::{Condition, ConditionStatus, conditions::find, keys};
 use fedgate_engine::object::entries;
+use jiff::Timestamp;
 use kube::{ResourceExt, core::DynamicObject};
 use serde_json::Value;
 use std::sync::Arc;
 
 /// An Instance. The parts of its spec and status add up to the whole, so fields of a newer version are preserved.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Instance {
     /// Creation time, in seconds since 1970.
     pub created: i64,
+    /// Deletion timestamp of an Instance that is being deleted.
+    pub deleted: Option<Timestamp>,
     /// `metadata.generation`.
     pub generation: i64,
     /// `metadata.labels`.
@@ -77,6 +80,7 @@ pub fn instance(object: &DynamicObject, words: &mut Strings) -> Instance {
     let finalizers = object.finalizers().iter();
     Instance {
         created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
+        deleted: object.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         generation: object.metadata.generation.unwrap_or_default(),
         labels: labels(object.labels(), words, |_| true),
         annotations: labels(object.annotations(), words, |key| !OURS.contains(&key)),
@@ -84,7 +88,7 @@ pub fn instance(object: &DynamicObject, words: &mut Strings) -> Instance {
         gate_seen: annotation(object, keys::GATE_START).is_some(),
         finalizers: finalizers.map(|name| words.intern(name.as_str())).collect(),
         owner: owner(object, words),
-        spec: words.intern(text(&spec).as_str()),
+        spec: words.intern(spec.to_string().as_str()),
         hash: share(&controller["templateHash"], words),
         controller: words.intern(text_unless_null(&controller).as_str()),
         gates,
@@ -100,7 +104,7 @@ fn text_unless_null(value: &Value) -> String {
     if value.is_null() {
         String::new()
     } else {
-        text(value)
+        value.to_string()
     }
 }
 
@@ -142,6 +146,22 @@ impl Instance {
         let mut status: Value = serde_json::from_str(&self.rest).unwrap_or_default();
         status["conditions"] = serde_json::json!(self.conditions);
         Some(status)
+    }
+
+    /// The condition of this type.
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        find(&self.conditions, type_)
+    }
+
+    /// True if there is a condition of this type, and it is True.
+    pub fn is(&self, type_: &str) -> bool {
+        self.condition(type_)
+            .is_some_and(|c| c.status == ConditionStatus::True)
+    }
+
+    /// True if a deployment controls the Instance.
+    pub fn is_deployments(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.is_deployment)
     }
 
     /// True if the Instance has the finalizer.

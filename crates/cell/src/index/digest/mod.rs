@@ -14,7 +14,7 @@ pub use hub::{HubDeployment, HubInstance, copy, fingerprint, hub_deployment, own
 pub use instance::{Instance, Owner, instance};
 pub use namespaces::{Namespace, namespace, place, records};
 pub use network::{
-    Binding, INTERFACE, NetworkContext, Readiness, SubnetClaim, binding, context, readiness, subnet_claim,
+    Binding, INTERFACE, NetworkContext, SubnetClaim, binding, context, is_ready, subnet_claim,
 };
 pub use pod::{Attached, Pod, network_policy, network_policy_spec, pod, service, service_spec};
 pub use quota::{Claim, Granted, claim, claim_name};
@@ -27,11 +27,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Interner for strings that many objects repeat.
 pub type Strings = Interner<str>;
-
-/// JSON text of a value, without white space and with sorted keys.
-fn text(value: &Value) -> String {
-    value.to_string()
-}
 
 fn labels(of: &BTreeMap<String, String>, words: &mut Strings, counts: impl Fn(&str) -> bool) -> Labels {
     let all = of.iter().filter(|(key, _)| counts(key));
@@ -48,7 +43,7 @@ fn annotation<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
 }
 
 /// UID of the controller.
-fn controller(object: &DynamicObject, words: &mut Strings) -> Option<Arc<str>> {
+pub fn controller(object: &DynamicObject, words: &mut Strings) -> Option<Arc<str>> {
     let mut owners = object.owner_references().iter();
     let controller = owners.find(|owner| owner.controller == Some(true))?;
     Some(words.intern(controller.uid.as_str()))

@@ -7,35 +7,17 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// An object with a condition Ready.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Readiness {
-    /// True if it is being deleted: it is never ready then.
-    pub deleting: bool,
-    /// True if its condition Ready is True.
-    pub ready: bool,
-}
-
-impl Readiness {
-    /// True if it is ready, and stays so.
-    pub fn holds(&self) -> bool {
-        self.ready && !self.deleting
-    }
-}
-
 /// A `NetworkBinding`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
-    /// UID of the object.
-    pub uid: Arc<str>,
     /// UID of its controller.
     pub controller: Option<Arc<str>>,
     /// `spec.network`.
     pub network: NetworkReference,
     /// `spec.location`.
     pub location: LocationReference,
-    /// Condition Ready of the object.
-    pub readiness: Readiness,
+    /// True if its condition Ready is True.
+    pub is_ready: bool,
     /// Reason and message of a Ready=False.
     pub refusal: Option<(Arc<str>, Arc<str>)>,
     /// `status.networkContextRef`: namespace and name.
@@ -45,21 +27,17 @@ pub struct Binding {
 /// A `NetworkContext`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkContext {
-    /// UID of the object.
-    pub uid: Arc<str>,
     /// `spec.location`.
     pub location: LocationReference,
-    /// `spec.ipFamilies`.
+    /// `spec.ipFamilies`; IPv4 if it names none.
     pub families: Vec<Arc<str>>,
-    /// Condition Ready of the object.
-    pub readiness: Readiness,
+    /// True if its condition Ready is True.
+    pub is_ready: bool,
 }
 
 /// A `SubnetClaim`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubnetClaim {
-    /// Name of the object.
-    pub name: Arc<str>,
     /// `spec.subnetClass`.
     pub class: Arc<str>,
     /// `spec.ipFamily`.
@@ -68,8 +46,8 @@ pub struct SubnetClaim {
     pub context: Arc<str>,
     /// `spec.location`.
     pub location: LocationReference,
-    /// Condition Ready of the object.
-    pub readiness: Readiness,
+    /// True if its condition Ready is True.
+    pub is_ready: bool,
     /// `status.subnetRef.name`.
     pub subnet: Option<Arc<str>>,
 }
@@ -85,16 +63,9 @@ fn word(value: &Value, words: &mut Strings) -> Option<Arc<str>> {
     value.as_str().map(|text| words.intern(text))
 }
 
-fn uid(object: &DynamicObject, words: &mut Strings) -> Arc<str> {
-    words.intern(object.metadata.uid.as_deref().unwrap_or_default())
-}
-
-/// Deletion and condition Ready of any networking object.
-pub fn readiness(object: &DynamicObject, _: &mut Strings) -> Readiness {
-    Readiness {
-        deleting: object.metadata.deletion_timestamp.is_some(),
-        ready: condition(object, "Ready").is_some_and(|ready| ready["status"] == "True"),
-    }
+/// True if the condition Ready of a networking object is True.
+pub fn is_ready(object: &DynamicObject, _: &mut Strings) -> bool {
+    condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
 /// Builds the digest of a `NetworkBinding`.
@@ -108,11 +79,10 @@ pub fn binding(object: &DynamicObject, words: &mut Strings) -> Binding {
             namespace: None,
         });
     Binding {
-        uid: uid(object, words),
         controller: controller(object, words),
         network,
         location: location(spec),
-        readiness: readiness(object, words),
+        is_ready: is_ready(object, words),
         refusal: refusal.and_then(|c| Some((word(&c["reason"], words)?, word(&c["message"], words)?))),
         context: word(&context["namespace"], words).zip(word(&context["name"], words)),
     }
@@ -121,12 +91,15 @@ pub fn binding(object: &DynamicObject, words: &mut Strings) -> Binding {
 /// Builds the digest of a `NetworkContext`.
 pub fn context(object: &DynamicObject, words: &mut Strings) -> NetworkContext {
     let spec = &object.data["spec"];
-    let families = entries(&spec["ipFamilies"]).iter();
+    let named = entries(&spec["ipFamilies"]).iter();
+    let mut families: Vec<Arc<str>> = named.filter_map(|family| word(family, words)).collect();
+    if families.is_empty() {
+        families.push("IPv4".into());
+    }
     NetworkContext {
-        uid: uid(object, words),
         location: location(spec),
-        families: families.filter_map(|family| word(family, words)).collect(),
-        readiness: readiness(object, words),
+        families,
+        is_ready: is_ready(object, words),
     }
 }
 
@@ -135,12 +108,11 @@ pub fn subnet_claim(object: &DynamicObject, words: &mut Strings) -> SubnetClaim 
     let spec = &object.data["spec"];
     let mut field = |value: &Value| word(value, words).unwrap_or_default();
     SubnetClaim {
-        name: field(&Value::from(object.metadata.name.as_deref().unwrap_or_default())),
         class: field(&spec["subnetClass"]),
         family: field(&spec["ipFamily"]),
         context: field(&spec["networkContext"]["name"]),
         location: location(spec),
-        readiness: readiness(object, words),
+        is_ready: is_ready(object, words),
         subnet: word(&object.data["status"]["subnetRef"]["name"], words),
     }
 }

@@ -1,6 +1,6 @@
 //! Digests of the provider's Pods, Services and `NetworkPolicies`.
 
-use super::{Strings, annotation, controller, labels, text};
+use super::{Strings, annotation, controller, labels};
 use crate::{rollout::labels::Labels, writes::MANAGED_BY};
 use fedgate_api::keys;
 use fedgate_engine::object::entries;
@@ -23,13 +23,20 @@ pub struct Pod {
     pub external: Option<Arc<str>>,
 }
 
+impl Pod {
+    /// The fields that the provider reads, in the shape of a Pod.
+    pub fn seen(&self) -> Value {
+        serde_json::from_str(&self.seen).unwrap_or_default()
+    }
+}
+
 /// Builds the digest of a Pod; `external` is the annotation key of the external address.
 pub fn pod(object: &DynamicObject, external: Option<&str>, words: &mut Strings) -> Pod {
     let external = external.and_then(|key| annotation(object, key));
     Pod {
         owner: controller(object, words),
         labels: labels(object.labels(), words, is_ours),
-        seen: text(&seen(object)).into(),
+        seen: seen(object).to_string().into(),
         has_ended: has_ended(object),
         external: external.filter(|address| !address.is_empty()).map(Into::into),
     }
@@ -136,7 +143,7 @@ fn attached(object: &DynamicObject, spec: &Value, words: &mut Strings) -> Attach
     Attached {
         owner: controller(object, words),
         labels: labels(object.labels(), words, is_ours),
-        spec: text(spec).into(),
+        spec: spec.to_string().into(),
     }
 }
 

@@ -2,8 +2,8 @@
 
 mod health;
 
-use super::{CellIndex, CellLocation, IndexConfig, tables::TableId};
-use crate::testing::{Fixture, NS, condition, deployment, instance, reading, shop};
+use super::{CellIndex, CellLocation, Settings, tables::TableId};
+use crate::testing::{Fixture, NS, condition, deployment, instance, settings, shop};
 use fedgate_api::keys;
 use fedgate_engine::{
     key::{
@@ -23,7 +23,7 @@ fn first() -> Key {
 }
 
 fn whole() -> Fixture {
-    let mut fixture = Fixture::new(reading());
+    let mut fixture = Fixture::new(settings());
     fixture.has(&Cell, TableId::Deployments, deployment("web", 1));
     fixture.has(&Cell, TableId::Deployments, deployment("api", 1));
     fixture.has(&Cell, TableId::Instances, instance("web", 0));
@@ -118,7 +118,7 @@ fn a_companion_concerns_those_alone_that_wait_for_it() {
 
 #[test]
 fn one_of_a_hundred_companions_concerns_its_own_instances_alone() {
-    let mut fixture = Fixture::new(reading());
+    let mut fixture = Fixture::new(settings());
     let name = |n: usize| format!("web{n}");
     let all: Vec<String> = (0..100).map(|n| format!("Secret/db{n}")).collect();
     // The last deployment waits for all Secrets, each other deployment for one Secret.
@@ -188,11 +188,7 @@ fn a_claim_concerns_its_instance_and_none_of_another_project_or_cell() {
 
 #[test]
 fn the_place_concerns_every_deployment_and_whoever_waits_for_the_network() {
-    let mut fixture = Fixture::new(IndexConfig {
-        networking: true,
-        place: None,
-        ..reading()
-    });
+    let mut fixture = Fixture::new(unplaced());
     fixture.has(&Cell, TableId::Deployments, deployment("web", 1));
     let mut gated = instance("web", 0);
     gated["spec"]["controller"]["schedulingGates"] = json!([{"name": "Network"}]);
@@ -209,80 +205,62 @@ fn the_place_concerns_every_deployment_and_whoever_waits_for_the_network() {
     );
 }
 
-#[test]
-fn where_the_cell_is_follows_from_configuration_or_the_one_place() {
-    let located = |reading: IndexConfig, places: &[&str]| {
-        let mut fixture = Fixture::new(reading);
+/// The location of a cell with these `ServingLocations`, each with its city, of the network services and of Milo's service.
+fn located(settings: Settings, of_networking: &[&str], of_milo: &[&str]) -> String {
+    let mut fixture = Fixture::new(settings);
+    let tables = [
+        (TableId::ServingLocations, of_networking),
+        (TableId::MiloServingLocations, of_milo),
+    ];
+    for (table, places) in tables {
         for name in places {
-            let place = json!({"metadata": {"name": name}, "spec": {"topology": {keys::CITY_CODE: "LHR"}}});
-            fixture.has(&Cell, TableId::ServingLocations, place);
+            let topology = json!({keys::CITY_CODE: "LHR"});
+            let place = json!({"metadata": {"name": name}, "spec": {"topology": topology}});
+            fixture.has(&Cell, table, place);
         }
-        let at = fixture.context.index.lock().located();
-        match at {
-            CellLocation::At { location, city } => format!("{} in {city}", location.name),
-            other => format!("{other:?}"),
-        }
-    };
-    let told = IndexConfig {
+    }
+    let at = fixture.context.index.lock().located();
+    match at {
+        CellLocation::At { location, city } => format!("{} in {city}", location.name),
+        other => format!("{other:?}"),
+    }
+}
+
+fn unplaced() -> Settings {
+    Settings {
         networking: true,
         place: None,
-        ..reading()
+        ..settings()
+    }
+}
+
+#[test]
+fn where_the_cell_is_follows_from_configuration_or_the_one_place() {
+    assert_eq!(located(settings(), &[], &[]), "us-south-1 in DFW");
+    let untold = Settings {
+        place: None,
+        ..settings()
     };
-    assert_eq!(located(reading(), &[]), "us-south-1 in DFW");
-    assert_eq!(
-        located(
-            IndexConfig {
-                place: None,
-                ..reading()
-            },
-            &[]
-        ),
-        "Untold"
-    );
-    assert_eq!(located(told.clone(), &[]), "Nowhere");
-    assert_eq!(located(told.clone(), &["eu"]), "eu in LHR");
-    assert_eq!(located(told, &["eu", "uk"]), "Ambiguous(2)");
+    assert_eq!(located(untold, &[], &[]), "Untold");
+    assert_eq!(located(unplaced(), &[], &[]), "Nowhere");
+    assert_eq!(located(unplaced(), &["eu"], &[]), "eu in LHR");
+    assert_eq!(located(unplaced(), &["eu", "uk"], &[]), "Ambiguous(2)");
 }
 
 /// Case 19 of locations.md §4.
 #[test]
 fn places_of_both_groups_are_one_if_their_names_are() {
-    let located = |of_networking: &[(&str, &str)], of_milo: &[(&str, &str)]| {
-        let mut fixture = Fixture::new(IndexConfig {
-            networking: true,
-            place: None,
-            ..reading()
-        });
-        let tables = [
-            (TableId::ServingLocations, of_networking),
-            (TableId::MiloServingLocations, of_milo),
-        ];
-        for (table, places) in tables {
-            for (name, city) in places {
-                let topology = json!({keys::CITY_CODE: city});
-                let place = json!({"metadata": {"name": name}, "spec": {"topology": topology}});
-                fixture.has(&Cell, table, place);
-            }
-        }
-        let at = fixture.context.index.lock().located();
-        match at {
-            CellLocation::At { location, city } => format!("{} in {city}", location.name),
-            other => format!("{other:?}"),
-        }
-    };
-    assert_eq!(located(&[], &[("eu", "LHR")]), "eu in LHR");
-    assert_eq!(located(&[("eu", "LHR")], &[("eu", "LHR")]), "eu in LHR");
-    assert_eq!(located(&[("eu", "LHR")], &[("uk", "LHR")]), "Ambiguous(2)");
-    assert_eq!(
-        located(&[("eu", "LHR")], &[("eu", "LHR"), ("uk", "LHR")]),
-        "Ambiguous(2)"
-    );
+    let located = |of_networking: &[&str], of_milo: &[&str]| located(unplaced(), of_networking, of_milo);
+    assert_eq!(located(&[], &["eu"]), "eu in LHR");
+    assert_eq!(located(&["eu"], &["eu"]), "eu in LHR");
+    assert_eq!(located(&["eu"], &["uk"]), "Ambiguous(2)");
+    assert_eq!(located(&["eu"], &["eu", "uk"]), "Ambiguous(2)");
 }
 
 #[test]
 fn a_namespace_names_its_project_by_both_labels() {
-    let origin = |reading: IndexConfig, labels: Value| {
-        let mut fixture = Fixture::new(reading);
+    let origin = |settings: Settings, labels: Value| {
+        let mut fixture = Fixture::new(settings);
         fixture.has(
             &Cell,
             TableId::Namespaces,
@@ -293,22 +271,22 @@ fn a_namespace_names_its_project_by_both_labels() {
     };
     let both = |cluster: &str| json!({keys::UPSTREAM_CLUSTER: cluster, keys::UPSTREAM_NAMESPACE: "default"});
     assert_eq!(
-        origin(reading(), both("cluster-shop")).as_deref(),
+        origin(settings(), both("cluster-shop")).as_deref(),
         Some("shop default")
     );
     assert_eq!(
-        origin(reading(), both("cluster-org_shop")).as_deref(),
+        origin(settings(), both("cluster-org_shop")).as_deref(),
         Some("org/shop default")
     );
-    assert_eq!(origin(reading(), both("shop")), None);
+    assert_eq!(origin(settings(), both("shop")), None);
     assert_eq!(
-        origin(reading(), json!({keys::UPSTREAM_CLUSTER: "cluster-shop"})),
+        origin(settings(), json!({keys::UPSTREAM_CLUSTER: "cluster-shop"})),
         None
     );
-    let alone = IndexConfig {
+    let alone = Settings {
         project: Some(shop()),
         hub: false,
-        ..reading()
+        ..settings()
     };
     assert_eq!(
         origin(alone, json!({})).as_deref(),
@@ -339,7 +317,7 @@ fn a_project_is_away_until_it_answers_or_nobody_asks() {
 
 #[test]
 fn nothing_is_decided_before_every_list_of_the_cell_is_there() {
-    let mut index = CellIndex::new(reading());
+    let mut index = CellIndex::new(settings());
     let tables = index.cell_tables();
     for table in &tables {
         assert!(!index.cell_ready(), "{table:?} is missing");
@@ -351,7 +329,7 @@ fn nothing_is_decided_before_every_list_of_the_cell_is_there() {
 
 #[test]
 fn a_key_has_its_role_by_plane_and_name() {
-    let index = CellIndex::new(reading());
+    let index = CellIndex::new(settings());
     let table = |plane, of: TableId, namespace: &str, name: &str| {
         index.table_of_object(plane, &of.kind(), namespace, name)
     };
@@ -381,34 +359,15 @@ fn a_key_has_its_role_by_plane_and_name() {
 }
 
 #[test]
-fn instances_whose_grant_is_not_seen_are_counted() {
-    let mut fixture = whole();
-    assert_eq!(
-        fixture.context.index.lock().unverified(),
-        0,
-        "nothing was granted"
-    );
-    let granted = json!({"status": {"conditions": [condition("QuotaGranted", "True", "QuotaAvailable")]}});
-    for name in ["web-0", "api-0"] {
-        fixture.change(&Cell, TableId::Instances, NS, name, &granted);
-    }
-    assert_eq!(fixture.context.index.lock().unverified(), 2);
-    let mut claim = claim("dfw-1", NS, "instance-web-0");
-    claim["status"] = json!({"conditions": [condition("Granted", "True", "QuotaAvailable")]});
-    fixture.has(&Project(shop()), TableId::Claims, claim);
-    assert_eq!(fixture.context.index.lock().unverified(), 1);
-}
-
-#[test]
 fn pods_are_looked_at_where_a_provider_that_is_off_has_left_its_finalizer() {
-    let mut off = reading();
+    let mut off = settings();
     off.provider = false;
     let mut fixture = Fixture::new(off);
     fixture.has(&Cell, TableId::Instances, instance("web", 0));
-    assert!(!fixture.context.index.lock().looks_at_pods());
+    assert!(!fixture.context.index.lock().watches_pods());
     let left = json!({"metadata": {"finalizers": [keys::PROVIDER_FINALIZER]}});
     let enqueued = fixture.change(&Cell, TableId::Instances, NS, "web-0", &left);
-    assert!(fixture.context.index.lock().looks_at_pods());
+    assert!(fixture.context.index.lock().watches_pods());
     assert!(enqueued.contains(&TableId::Pods.key(NS, "web-0")), "{enqueued:?}");
     assert!(
         fixture.context.index.lock().cell_ready(),
@@ -418,7 +377,7 @@ fn pods_are_looked_at_where_a_provider_that_is_off_has_left_its_finalizer() {
 
 #[test]
 fn projects_are_needed_for_what_is_here_for_claims_and_for_records() {
-    let mut fixture = Fixture::new(reading());
+    let mut fixture = Fixture::new(settings());
     let needed = |fixture: &Fixture, quota| {
         let needed = fixture.context.index.lock().needed_projects(quota);
         needed.iter().map(ToString::to_string).collect::<Vec<_>>()

@@ -2,11 +2,14 @@
 //! api.md §9). Pure functions.
 
 use crate::{
-    index::digest::{self, claim_name},
+    index::{
+        digest::{self, Granted, claim_name},
+        tables::TableId,
+    },
     instance_types::InstanceSize,
 };
 use fedgate_api::{Reason, keys, names::ProjectKey};
-use fedgate_engine::store::table::Row;
+use fedgate_engine::{key::Plane, plan::Target, store::table::Row};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -30,8 +33,8 @@ pub enum Claim {
     Denied {
         /// UID of the claim.
         uid: Arc<str>,
-        /// True if the claim itself failed validation.
-        invalid: bool,
+        /// `ValidationFailed` if the claim itself is invalid, else `QuotaExceeded`.
+        reason: Reason,
         /// Message of the claim's condition Granted.
         message: String,
         /// Time of the denial.
@@ -46,6 +49,10 @@ pub enum Claim {
 pub struct Claimant<'a> {
     /// The cell.
     pub cell: &'a str,
+    /// The project, in which the claim is.
+    pub project: &'a ProjectKey,
+    /// Namespace of the claim.
+    pub home: &'a str,
     /// Namespace of the Instance at the cell.
     pub namespace: &'a str,
     /// Name of the Instance.
@@ -54,59 +61,67 @@ pub struct Claimant<'a> {
     pub uid: &'a str,
 }
 
-/// Renders the `ResourceClaim` of an Instance.
-pub fn render(of: &Claimant<'_>, project: &ProjectKey, home: &str, size: InstanceSize) -> Value {
-    let project =
-        json!({"apiGroup": "resourcemanager.miloapis.com", "kind": "Project", "name": project.as_str()});
-    let InstanceSize {
-        millicores,
-        mebibytes,
-    } = size;
-    let requests = json!([
-        {"resourceType": "compute.datumapis.com/instances", "amount": 1},
-        {"resourceType": "compute.datumapis.com/vcpus", "amount": millicores},
-        {"resourceType": "compute.datumapis.com/memory", "amount": mebibytes},
-    ]);
-    json!({
-        "apiVersion": "quota.miloapis.com/v1alpha1",
-        "kind": "ResourceClaim",
-        "metadata": {
-            "name": claim_name(of.name),
-            "namespace": home,
-            "labels": {keys::SOURCE_CLUSTER: of.cell, keys::INSTANCE_NAMESPACE: of.namespace},
-            "annotations": {keys::INSTANCE_UID: of.uid},
-        },
-        "spec": {"consumerRef": project, "resourceRef": project, "requests": requests},
-    })
-}
+impl Claimant<'_> {
+    /// The claim as the target of a request.
+    pub fn target(&self) -> Target {
+        Target {
+            plane: Plane::Project(self.project.clone()),
+            ..TableId::Claims.target(self.home, &claim_name(self.name))
+        }
+    }
 
-/// The state of an Instance's claim, from the claim that was read.
-pub fn judge(found: Option<&Row<digest::Claim>>, of: &Claimant<'_>) -> Claim {
-    let Some(found) = found else {
-        return Claim::Absent;
-    };
-    let (uid, claim) = (&found.uid, &found.digest);
-    if claim.cell.as_deref() != Some(of.cell) {
-        let other = claim.cell.clone().unwrap_or_else(|| "(none)".into());
-        return Claim::AnotherCells(other);
+    /// Renders the `ResourceClaim`.
+    pub fn render(&self, size: InstanceSize) -> Value {
+        let project = json!({"apiGroup": "resourcemanager.miloapis.com", "kind": "Project", "name": self.project.as_str()});
+        let requests = json!([
+            {"resourceType": "compute.datumapis.com/instances", "amount": 1},
+            {"resourceType": "compute.datumapis.com/vcpus", "amount": size.millicores},
+            {"resourceType": "compute.datumapis.com/memory", "amount": size.mebibytes},
+        ]);
+        json!({
+            "apiVersion": "quota.miloapis.com/v1alpha1",
+            "kind": "ResourceClaim",
+            "metadata": {
+                "name": claim_name(self.name),
+                "namespace": self.home,
+                "labels": {keys::SOURCE_CLUSTER: self.cell, keys::INSTANCE_NAMESPACE: self.namespace},
+                "annotations": {keys::INSTANCE_UID: self.uid},
+            },
+            "spec": {"consumerRef": project, "resourceRef": project, "requests": requests},
+        })
     }
-    if found.deleting {
-        return Claim::Terminating;
-    }
-    if !claim.is_of(of.cell, of.uid) {
-        return Claim::Predecessors(uid.clone());
-    }
-    let time = |seconds: i64| Timestamp::from_second(seconds).unwrap_or_default();
-    match &claim.granted {
-        Some(granted) if granted.yes => Claim::Granted,
-        Some(granted) if Reason::parse(&granted.reason) != Some(Reason::PendingEvaluation) => Claim::Denied {
-            uid: uid.clone(),
-            invalid: Reason::parse(&granted.reason) == Some(Reason::ValidationFailed),
-            message: granted.message.to_string(),
-            // A condition that has always been False may keep the default's timestamp, so the claim's creation time is
-            // the earliest.
-            since: time(granted.since.max(claim.created)),
-        },
-        _ => Claim::Pending(time(claim.created)),
+
+    /// The state of the claim, from the claim that was read.
+    pub fn judge(&self, found: Option<&Row<digest::Claim>>) -> Claim {
+        let Some(found) = found else {
+            return Claim::Absent;
+        };
+        let (uid, claim) = (&found.uid, &found.digest);
+        if claim.cell.as_deref() != Some(self.cell) {
+            let other = claim.cell.clone().unwrap_or_else(|| "(none)".into());
+            return Claim::AnotherCells(other);
+        }
+        if found.deleting {
+            return Claim::Terminating;
+        }
+        if !claim.is_of(self.cell, self.uid) {
+            return Claim::Predecessors(uid.clone());
+        }
+        let time = |seconds: i64| Timestamp::from_second(seconds).unwrap_or_default();
+        let reason = |granted: &Granted| Reason::parse(&granted.reason);
+        match &claim.granted {
+            Some(granted) if granted.yes => Claim::Granted,
+            Some(granted) if reason(granted) != Some(Reason::PendingEvaluation) => Claim::Denied {
+                uid: uid.clone(),
+                reason: reason(granted)
+                    .filter(|reason| *reason == Reason::ValidationFailed)
+                    .unwrap_or(Reason::QuotaExceeded),
+                message: granted.message.to_string(),
+                // A condition that has always been False may keep the default's timestamp, so the claim's creation time
+                // is the earliest.
+                since: time(granted.since.max(claim.created)),
+            },
+            _ => Claim::Pending(time(claim.created)),
+        }
     }
 }

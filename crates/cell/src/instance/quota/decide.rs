@@ -1,14 +1,16 @@
 //! Decides whether an Instance has its quota, and the next action on its claim (contract: cell.md §5). Pure functions.
 
 use super::claim::Claim;
-use crate::conditions::Verdict;
+use crate::{
+    conditions::{Verdict, gates},
+    index::digest::Instance,
+};
 use fedgate_api::{
-    Condition,
     ConditionStatus::{False, True, Unknown},
     Reason,
-    conditions::{find, types::QUOTA_GRANTED},
+    conditions::types::QUOTA_GRANTED,
 };
-use fedgate_engine::plan::Requeue;
+use fedgate_engine::{error::Failure, plan::Requeue};
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
@@ -21,12 +23,8 @@ const SLOW: Duration = Duration::from_secs(300);
 /// Inputs of the decision besides the claim.
 #[derive(Debug, Clone, Copy)]
 pub struct QuotaInputs<'a> {
-    /// Conditions of the Instance.
-    pub conditions: &'a [Condition],
-    /// True if the Instance has the Quota gate.
-    pub gated: bool,
-    /// Creation time of the Instance.
-    pub created: Timestamp,
+    /// The Instance.
+    pub instance: &'a Instance,
     /// True if a watch reports changes of the claim.
     pub watched: bool,
     /// A constant per Instance from 0 to 99, which spreads the intervals.
@@ -34,9 +32,10 @@ pub struct QuotaInputs<'a> {
 }
 
 /// The action on the claim.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub enum ClaimAction {
     /// No action.
+    #[default]
     None,
     /// Create the claim.
     Create,
@@ -44,47 +43,40 @@ pub enum ClaimAction {
     Delete(Arc<str>),
 }
 
-/// The result of [`decide`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QuotaDecision {
-    /// The new value of the condition; `None` leaves the condition unchanged.
+/// Result of a quota request.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// The new value of the condition `QuotaGranted`; `None` leaves the condition unchanged.
     pub verdict: Option<Verdict>,
     /// The action on the claim.
-    pub act: ClaimAction,
+    pub action: ClaimAction,
     /// When to reconcile again. A failure of the request has a backoff of its own.
     pub next: Requeue,
+    /// The failure of the request, if any.
+    pub failure: Option<Failure>,
+}
+
+/// True if quota has been granted before: only a denial revokes a grant.
+pub fn was_granted(instance: &Instance) -> bool {
+    !instance.has_gate(gates::QUOTA) || instance.is(QUOTA_GRANTED)
+}
+
+/// The reason of the condition `QuotaGranted`.
+pub fn last_reason(instance: &Instance) -> Option<Reason> {
+    Reason::parse(&instance.condition(QUOTA_GRANTED)?.reason)
 }
 
 impl QuotaInputs<'_> {
-    fn condition(&self) -> Option<&Condition> {
-        find(self.conditions, QUOTA_GRANTED)
-    }
-
-    /// True if quota has been granted before: only a denial revokes a grant.
-    fn granted_before(&self) -> bool {
-        !self.gated || self.condition().is_some_and(|c| c.status == True)
-    }
-
-    /// True if the last result was a denial: the denial stays until the new claim is decided.
-    fn denied_before(&self) -> bool {
-        self.condition().is_some_and(|c| {
-            matches!(
-                Reason::parse(&c.reason),
-                Some(Reason::QuotaExceeded | Reason::ValidationFailed)
-            )
-        })
-    }
-
     fn slow(&self) -> Duration {
         SLOW.mul_f64(0.8 + 0.4 * f64::from(self.spread.min(99)) / 99.0)
     }
 
     fn again(&self, now: Timestamp) -> Duration {
-        let age = passed(self.created, now);
         if self.watched {
             return self.slow();
         }
-        match age.as_secs() {
+        let created = Timestamp::from_second(self.instance.created).unwrap_or_default();
+        match passed(created, now).as_secs() {
             0..60 => Duration::from_secs(1),
             60..300 => Duration::from_secs(15),
             300..600 => Duration::from_secs(60),
@@ -103,23 +95,22 @@ fn pending(message: &str) -> Verdict {
 }
 
 /// Decides the condition, the action and the requeue.
-pub fn decide(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> QuotaDecision {
-    let mut decision = ignore_outage(claim, seen, now);
-    let decided = matches!(claim, Claim::Granted | Claim::Denied { .. });
-    let word_stays = seen.denied_before()
-        && decision
-            .verdict
-            .as_ref()
-            .is_some_and(|v| v.reason == Reason::PendingEvaluation.as_str());
-    if !decided && (seen.granted_before() || word_stays) {
-        decision.verdict = None;
+pub fn decide(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> Answer {
+    let mut answer = ignore_outage(claim, seen, now);
+    let is_decided = matches!(claim, Claim::Granted | Claim::Denied { .. });
+    // A denial stays until the new claim is decided.
+    let denied = [Some(Reason::QuotaExceeded), Some(Reason::ValidationFailed)];
+    let pending = |said: &Verdict| said.reason == Reason::PendingEvaluation.as_str();
+    let stays = denied.contains(&last_reason(seen.instance)) && answer.verdict.as_ref().is_some_and(pending);
+    if !is_decided && (was_granted(seen.instance) || stays) {
+        answer.verdict = None;
     }
-    decision
+    answer
 }
 
-fn ignore_outage(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> QuotaDecision {
+fn ignore_outage(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> Answer {
     let look = Requeue::After(seen.again(now));
-    let (verdict, act, next) = match claim {
+    let (verdict, action, next) = match claim {
         Claim::Absent => (pending("quota is asked for"), ClaimAction::Create, look),
         Claim::Terminating => (pending("an earlier claim is going"), ClaimAction::None, look),
         Claim::Predecessors(uid) => (
@@ -135,72 +126,69 @@ fn ignore_outage(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> Quota
             let verdict = Verdict::of(True, Reason::QuotaAvailable, "quota is granted");
             (verdict, ClaimAction::None, Requeue::AwaitChange)
         }
-        Claim::Pending(since) => return undecided(*since, seen, now),
+        Claim::Pending(since) => {
+            let left = NO_BUDGET_AFTER.saturating_sub(passed(*since, now));
+            if left.is_zero() {
+                let message = "nobody decides the claim; the project may have no budget for it";
+                (
+                    Verdict::of(Unknown, Reason::QuotaNoBudget, message),
+                    ClaimAction::None,
+                    look,
+                )
+            } else {
+                let look = look.earlier(Requeue::After(left));
+                (pending("quota is being evaluated"), ClaimAction::None, look)
+            }
+        }
         Claim::Denied {
             uid,
-            invalid,
+            reason,
             message,
             since,
         } => {
-            let reason = if *invalid {
-                Reason::ValidationFailed
-            } else {
-                Reason::QuotaExceeded
-            };
             let left = seen.slow().saturating_sub(passed(*since, now));
-            let (act, next) = if left.is_zero() {
+            let (action, next) = if left.is_zero() {
                 (ClaimAction::Delete(uid.clone()), look)
             } else {
                 (ClaimAction::None, Requeue::After(left))
             };
-            (Verdict::of(False, reason, message), act, next)
+            (Verdict::of(False, *reason, message), action, next)
         }
         Claim::Refused(reason, message) => {
             let verdict = Verdict::of(False, *reason, message);
             (verdict, ClaimAction::None, Requeue::AwaitChange)
         }
     };
-    QuotaDecision {
+    Answer {
         verdict: Some(verdict),
-        act,
+        action,
         next,
-    }
-}
-
-fn undecided(since: Timestamp, seen: &QuotaInputs<'_>, now: Timestamp) -> QuotaDecision {
-    let left = NO_BUDGET_AFTER.saturating_sub(passed(since, now));
-    let look = seen.again(now);
-    let (verdict, look) = if left.is_zero() {
-        let message = "nobody decides the claim; the project may have no budget for it";
-        (Verdict::of(Unknown, Reason::QuotaNoBudget, message), look)
-    } else {
-        (pending("quota is being evaluated"), look.min(left))
-    };
-    QuotaDecision {
-        verdict: Some(verdict),
-        act: ClaimAction::None,
-        next: Requeue::After(look),
+        failure: None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fedgate_api::ConditionStatus;
+    use fedgate_api::{Condition, ConditionStatus};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
     }
 
-    fn condition(status: ConditionStatus, reason: &str) -> [Condition; 1] {
-        [Condition::new(QUOTA_GRANTED, status, reason, "", at(0))]
+    /// An Instance with this condition `QuotaGranted`, behind the gate.
+    fn gated(status: ConditionStatus, reason: &str) -> Instance {
+        Instance {
+            conditions: [Condition::new(QUOTA_GRANTED, status, reason, "", at(0))].into(),
+            gates: [gates::QUOTA.into()].into(),
+            created: at(0).as_second(),
+            ..Instance::default()
+        }
     }
 
-    fn seen(conditions: &[Condition], gated: bool) -> QuotaInputs<'_> {
+    fn seen(instance: &Instance) -> QuotaInputs<'_> {
         QuotaInputs {
-            conditions,
-            gated,
-            created: at(0),
+            instance,
             watched: true,
             spread: 99,
         }
@@ -209,7 +197,7 @@ mod tests {
     fn denied(since: i64) -> Claim {
         Claim::Denied {
             uid: "c".into(),
-            invalid: false,
+            reason: Reason::QuotaExceeded,
             message: "vcpus over limit".to_owned(),
             since: at(since),
         }
@@ -217,14 +205,19 @@ mod tests {
 
     /// `status reason, act, next`, `-` for a condition that stays unchanged.
     fn words(claim: &Claim, seen: &QuotaInputs<'_>, now: i64) -> String {
-        let QuotaDecision { verdict, act, next } = decide(claim, seen, at(now));
+        let Answer {
+            verdict,
+            action,
+            next,
+            ..
+        } = decide(claim, seen, at(now));
         let verdict = verdict.map_or_else(|| "-".to_owned(), |v| format!("{:?} {}", v.status, v.reason));
-        format!("{verdict}, {act:?}, {next:?}")
+        format!("{verdict}, {action:?}, {next:?}")
     }
 
     #[test]
     fn each_state_of_a_claim_has_its_answer() {
-        let fresh = condition(Unknown, "PendingEvaluation");
+        let fresh = gated(Unknown, "PendingEvaluation");
         let no = |why| Claim::Refused(why, String::new());
         for (claim, expected) in [
             (
@@ -269,15 +262,20 @@ mod tests {
                 "False QuotaMisconfigured, None, AwaitChange",
             ),
         ] {
-            assert_eq!(words(&claim, &seen(&fresh, true), 30), expected, "{claim:?}");
+            assert_eq!(words(&claim, &seen(&fresh), 30), expected, "{claim:?}");
         }
     }
 
     #[test]
     fn what_was_granted_stays_granted_until_it_is_denied() {
-        let granted = condition(True, "QuotaAvailable");
-        let unread = condition(Unknown, "PendingEvaluation");
-        for seen in [seen(&granted, true), seen(&granted, false), seen(&unread, false)] {
+        let granted = gated(True, "QuotaAvailable");
+        let free = |instance: &Instance| Instance {
+            gates: [].into(),
+            ..instance.clone()
+        };
+        let unread = free(&gated(Unknown, "PendingEvaluation"));
+        for instance in [&granted, &free(&granted), &unread] {
+            let seen = seen(instance);
             for claim in [
                 Claim::Absent,
                 Claim::Refused(Reason::QuotaBackendUnavailable, String::new()),
@@ -292,8 +290,8 @@ mod tests {
 
     #[test]
     fn a_denial_stays_while_the_claim_is_made_anew() {
-        let before = condition(False, "QuotaExceeded");
-        let seen = seen(&before, true);
+        let before = gated(False, "QuotaExceeded");
+        let seen = seen(&before);
         assert_eq!(words(&Claim::Absent, &seen, 0), "-, Create, After(360s)");
         assert_eq!(words(&Claim::Pending(at(0)), &seen, 0), "-, None, After(60s)");
         assert_eq!(
@@ -305,8 +303,8 @@ mod tests {
 
     #[test]
     fn without_a_watch_the_young_are_looked_at_more_often() {
-        let fresh = condition(Unknown, "PendingEvaluation");
-        let mut seen = seen(&fresh, true);
+        let fresh = gated(Unknown, "PendingEvaluation");
+        let mut seen = seen(&fresh);
         (seen.watched, seen.spread) = (false, 0);
         for (now, pause) in [
             (0, 1),
@@ -326,8 +324,8 @@ mod tests {
 
     #[test]
     fn a_clock_that_jumps_back_holds_a_denied_claim_no_longer_than_usual() {
-        let fresh = condition(False, "QuotaExceeded");
-        let again = decide(&denied(3600), &seen(&fresh, true), at(0)).next;
+        let fresh = gated(False, "QuotaExceeded");
+        let again = decide(&denied(3600), &seen(&fresh), at(0)).next;
         assert_eq!(again, Requeue::After(Duration::from_secs(360)));
     }
 }

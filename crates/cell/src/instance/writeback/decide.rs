@@ -8,16 +8,15 @@ use crate::{
     },
     instance::observe::InstanceSnapshot as Local,
     reason::WriteReason,
-    writes::{controlled_by, create},
+    writes::{controlled_by, create, delete},
 };
 use fedgate_api::{API_VERSION, keys};
 use fedgate_engine::{
     diff::Digest,
-    key::Plane,
     plan::{Effect, Endpoint, ExactFields, Target, Write},
     store::table::Row,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// A decision.
 #[derive(Debug, PartialEq)]
@@ -53,8 +52,11 @@ pub fn decide(local: &Local, seen: &HubView, memory: &Memory) -> CopyDecision {
         return CopyDecision::Nothing;
     };
     let label = |key| local.row.digest.labels.get(key);
-    let here = (label(keys::INSTANCE_CITY_CODE), label(keys::INSTANCE_LOCATION));
-    if !is_at(&deployment.digest, here) {
+    let here = Site {
+        city: label(keys::INSTANCE_CITY_CODE),
+        location: label(keys::INSTANCE_LOCATION),
+    };
+    if !is_delivered_to(&deployment.digest, here) {
         return CopyDecision::Nothing;
     }
     let wanted = Wanted {
@@ -73,37 +75,43 @@ pub fn decide(local: &Local, seen: &HubView, memory: &Memory) -> CopyDecision {
     if found.deleting {
         return CopyDecision::Nothing;
     }
-    match whose(local, seen, &found.digest, deployment, here) {
-        Whose::Ours => wanted.update(found, memory),
-        Whose::Leftover => {
-            let write = Write::Delete {
-                uid: found.uid.to_string(),
-                resource_version: Some(found.resource_version()),
-            };
-            let effect = Effect::main(wanted.target(), write, WriteReason::WriteBackLeftover);
+    match owner_of_copy(local, seen, &found.digest, deployment, here) {
+        CopyOwner::ThisInstance => wanted.update(found, memory),
+        CopyOwner::Leftover => {
+            let version = Some(found.resource_version());
+            let effect = delete(
+                wanted.target(),
+                &found.uid,
+                version,
+                WriteReason::WriteBackLeftover,
+            );
             CopyDecision::Write(Box::new(effect), Written::Other)
         }
-        Whose::Others(by) => CopyDecision::Held(by),
+        CopyOwner::Other(by) => CopyDecision::Held(by),
     }
 }
 
-enum Whose {
+enum CopyOwner {
     /// The copy is this Instance's, or has no owner.
-    Ours,
+    ThisInstance,
     /// The copy is of a deleted Instance, or of a cell that the deployment has left.
     Leftover,
     /// Another cell or controller is entitled to the copy.
-    Others(String),
+    Other(String),
 }
 
 /// City and location of an Instance, by its labels.
-type Home<'a> = (Option<&'a str>, Option<&'a str>);
+#[derive(Clone, Copy)]
+struct Site<'a> {
+    city: Option<&'a str>,
+    location: Option<&'a str>,
+}
 
 /// True if a deployment of the hub is delivered to this city or location.
-fn is_at(delivered: &HubDeployment, (city, location): Home<'_>) -> bool {
+fn is_delivered_to(delivered: &HubDeployment, site: Site<'_>) -> bool {
     match (&delivered.city, &delivered.location) {
-        (Some(wanted), None) => city == Some(wanted),
-        (None, Some(wanted)) => location == Some(wanted),
+        (Some(wanted), None) => site.city == Some(wanted),
+        (None, Some(wanted)) => site.location == Some(wanted),
         // Not yet delivered, or to two places.
         (None, None) | (Some(_), Some(_)) => false,
     }
@@ -111,32 +119,36 @@ fn is_at(delivered: &HubDeployment, (city, location): Home<'_>) -> bool {
 
 /// True if a deployment that is delivered to `here` has left the place of a write-back. The cells of the peer, and earlier
 /// ones of ours, write no location.
-fn has_left(delivered: &HubDeployment, (city, location): Home<'_>, here: Home<'_>) -> bool {
-    city != here.0 || delivered.location.is_some() && location.is_some_and(|at| here.1 != Some(at))
+fn has_left(delivered: &HubDeployment, there: Site<'_>, here: Site<'_>) -> bool {
+    there.city != here.city
+        || delivered.location.is_some() && there.location.is_some_and(|at| here.location != Some(at))
 }
 
-fn whose(
+fn owner_of_copy(
     local: &Local,
     seen: &HubView,
     copy: &HubInstance,
     deployment: &Row<HubDeployment>,
-    here: Home<'_>,
-) -> Whose {
+    here: Site<'_>,
+) -> CopyOwner {
     let foreign = copy.controller.as_ref().is_some_and(|uid| *uid != deployment.uid);
-    let there = (copy.city.as_deref(), copy.location.as_deref());
+    let there = Site {
+        city: copy.city.as_deref(),
+        location: copy.location.as_deref(),
+    };
     match &copy.cell {
         Some(cell) if *cell == seen.cell => {
             // A recreated deployment has taken its copies with it: an owner cannot be replaced in place.
             if copy.instance.as_deref() == Some(&*local.row.uid) && !foreign {
-                Whose::Ours
+                CopyOwner::ThisInstance
             } else {
-                Whose::Leftover
+                CopyOwner::Leftover
             }
         }
-        Some(_) if has_left(&deployment.digest, there, here) => Whose::Leftover,
-        Some(cell) => Whose::Others(format!("cell {cell}")),
-        None if foreign => Whose::Others("an object with another controller".to_owned()),
-        None => Whose::Ours,
+        Some(_) if has_left(&deployment.digest, there, here) => CopyOwner::Leftover,
+        Some(cell) => CopyOwner::Other(format!("cell {cell}")),
+        None if foreign => CopyOwner::Other("an object with another controller".to_owned()),
+        None => CopyOwner::ThisInstance,
     }
 }
 
@@ -176,12 +188,7 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn target(&self) -> Target {
-        Target::namespaced(
-            Plane::Hub,
-            &TableId::HubInstances.resource(),
-            &self.local.namespace,
-            &self.local.name,
-        )
+        TableId::HubInstances.target(&self.local.namespace, &self.local.name)
     }
 
     fn label<'b>(&'b self, key: &str) -> Option<&'b str> {
@@ -208,21 +215,15 @@ impl Wanted<'_> {
 
     fn body(&self, uid: Option<&str>) -> Value {
         let owned = self.owned();
-        let mut metadata = Map::from_iter([
-            ("name".to_owned(), json!(*self.local.name)),
-            ("namespace".to_owned(), json!(*self.local.namespace)),
-            ("labels".to_owned(), owned["labels"].clone()),
-            (
-                "annotations".to_owned(),
-                json!({keys::INSTANCE_UID: *self.local.row.uid}),
-            ),
-            (
-                "ownerReferences".to_owned(),
-                controlled_by("WorkloadDeployment", self.owner.0, self.owner.1),
-            ),
-        ]);
+        let mut metadata = json!({
+            "name": *self.local.name,
+            "namespace": *self.local.namespace,
+            "labels": owned["labels"],
+            "annotations": {keys::INSTANCE_UID: *self.local.row.uid},
+            "ownerReferences": controlled_by("WorkloadDeployment", self.owner.0, self.owner.1),
+        });
         if let Some(uid) = uid {
-            metadata.insert("uid".to_owned(), json!(uid));
+            metadata["uid"] = json!(uid);
         }
         json!({"apiVersion": API_VERSION, "kind": "Instance", "metadata": metadata, "spec": owned["spec"]})
     }
@@ -249,14 +250,13 @@ impl Wanted<'_> {
             "metadata": {"name": *self.local.name, "namespace": *self.local.namespace, "uid": *found.uid},
             "status": status,
         });
+        let write = Write::Apply {
+            body,
+            exact: ExactFields::roots(["status"]),
+        };
         let effect = Effect {
-            target: self.target(),
             endpoint: Endpoint::Status,
-            write: Write::Apply {
-                body,
-                exact: ExactFields::roots(["status"]),
-            },
-            reason: WriteReason::WriteBackStatus.into(),
+            ..Effect::main(self.target(), write, WriteReason::WriteBackStatus)
         };
         CopyDecision::Write(Box::new(effect), Written::Status(reported))
     }

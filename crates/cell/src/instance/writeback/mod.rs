@@ -6,24 +6,23 @@ pub mod observe;
 mod tests;
 
 use crate::{
-    context::{Context, State},
-    index::digest::{self, HubInstance},
-    instance::{decide::note, observe::InstanceSnapshot as Local},
+    context::Context,
+    index::digest,
+    instance::{observe::InstanceSnapshot as Local, publish},
     writes::read,
 };
-use decide::CopyDecision;
-use fedgate_engine::backoff::{Backoff, RetryTimer};
-use fedgate_engine::reconcile::{
-    memory::Memories,
-    normalized::Normalized,
-    throttle::{TokenBucket, WriteKind},
-};
+use decide::{CopyDecision, Written};
 use fedgate_engine::{
+    backoff::{Backoff, RetryTimer},
     error::{Category, Failure},
     key::Key,
-    plan::{Applied, Plan, Requeue, Target},
-    runtime::driver::{self, Flow, Reconcile, Reconciler, Step},
-    store::table::Row,
+    plan::{Plan, Requeue},
+    reconcile::{
+        memory::Memories,
+        normalized::Normalized,
+        throttle::{TokenBucket, WriteKind},
+    },
+    runtime::driver::MAX_PASSES,
 };
 use observe::HubView;
 use std::time::Duration;
@@ -70,13 +69,10 @@ impl WriteBack {
         local: &Local,
         hurry: bool,
     ) -> Result<Requeue, Failure> {
-        let copy = Copy {
-            memory: &self.memory,
-            local,
-            hurry,
-            began: ctx.now().instant,
-        };
-        driver::reconcile(&copy, ctx, key).await
+        let mut memory = self.memory.take(key);
+        let result = write(ctx, key, local, hurry, &mut memory).await;
+        self.memory.put(key, memory);
+        result
     }
 
     /// Drops the state of a deleted Instance.
@@ -85,142 +81,86 @@ impl WriteBack {
     }
 }
 
-/// The copy of one Instance.
-struct Copy<'a> {
-    memory: &'a Memories<Memory>,
-    local: &'a Local,
+/// Writes the copy and then its status.
+async fn write(
+    ctx: &Context<'_>,
+    key: &Key,
+    local: &Local,
     hurry: bool,
-    began: Instant,
-}
-
-/// State of a copy's reconcile.
-#[derive(Default)]
-struct Session {
-    memory: Memory,
-    /// Time until the token bucket permits a write; `None` if it does now.
-    left: Option<Duration>,
-    /// The object that holds the copy's name, as it was read.
-    holder: Option<Row<HubInstance>>,
-}
-
-/// The basis of a decision on a copy, for the steps that follow it.
-enum Basis {
-    /// A write to an object.
-    Write(decide::Written, Target),
-    /// Another object holds the name.
-    Held(String),
-}
-
-impl Reconciler for Copy<'_> {
-    type State = State;
-    type Session = Session;
-    type Basis = Basis;
-
-    const NAME: &'static str = "instance";
-
-    fn begin(&self, ctx: &Context<'_>, key: &Key) -> Session {
-        let memory = self.memory.take(key);
-        let left = memory
-            .writes
-            .wait(ctx.settings.copy_rate(), WriteKind::Progress, self.began);
-        Session {
-            memory,
-            left: left.filter(|_| !self.hurry),
-            holder: None,
-        }
+    memory: &mut Memory,
+) -> Result<Requeue, Failure> {
+    let (began, rate) = (ctx.now().instant, ctx.settings.copy_rate());
+    if let Some(left) = memory.held.wait(began) {
+        // Other events of the key do not change the holder of the name.
+        return Ok(Requeue::After(left));
     }
-
-    fn end(&self, _: &Context<'_>, key: &Key, session: Session) {
-        self.memory.put(key, session.memory);
-    }
-
-    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
-        let memory = &mut run.session.memory;
-        if let Some(left) = memory.held.wait(self.began) {
-            // Other events of the key do not change the holder of the name.
-            return Step::End(Requeue::After(left));
-        }
-        let Some(mut seen) = observe::observe(run.ctx, run.key) else {
+    let left = memory.writes.wait(rate, WriteKind::Progress, began);
+    let left = left.filter(|_| !hurry);
+    // The object that holds the copy's name, as it was read.
+    let mut holder = None;
+    for _ in 0..MAX_PASSES {
+        let Some(mut seen) = observe::observe(ctx, key) else {
             // The completion of its lists enqueues every key.
-            return Step::End(Requeue::AwaitChange);
+            break;
         };
-        seen.copy = seen.copy.or_else(|| run.session.holder.take());
-        match decide::decide(self.local, &seen, memory) {
+        seen.copy = seen.copy.or_else(|| holder.take());
+        let (effect, written) = match decide::decide(local, &seen, memory) {
             CopyDecision::Nothing => {
                 memory.said = None;
                 memory.held = RetryTimer::default();
-                Step::End(Requeue::AwaitChange)
-            }
-            CopyDecision::Write(..) if let Some(left) = run.session.left => Step::End(Requeue::After(left)),
-            CopyDecision::Write(effect, written) => {
-                let basis = Basis::Write(written, effect.target.clone());
-                Step::Apply(Plan::one(*effect), basis)
+                break;
             }
             CopyDecision::Unclear(what) => {
-                if memory.said.as_ref() != Some(&what) {
-                    let (plane, namespace, name) = (&run.key.plane, &*run.key.namespace, &*run.key.name);
-                    tracing::warn!(%plane, controller = Self::NAME, kind = %run.key.kind, namespace, name, key = %run.key, detail = what, "an Instance is not written back to the hub");
-                    memory.said = Some(what);
-                }
-                Step::End(Requeue::AwaitChange)
+                log_unclear(key, memory, what);
+                break;
             }
-            CopyDecision::Held(by) => Step::Read(Basis::Held(by)),
-        }
-    }
-
-    async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
-        let Basis::Held(by) = basis else {
-            return Ok(Flow::Again);
+            CopyDecision::Held(by) => return Ok(held(ctx, local, memory, &by).await),
+            CopyDecision::Write(effect, written) => (*effect, written),
         };
-        Ok(Flow::End(
-            held(run.ctx, self.local, &mut run.session.memory, by).await,
-        ))
+        if let Some(left) = left {
+            return Ok(Requeue::After(left));
+        }
+        let target = effect.target.clone();
+        match ctx.execute(Plan::one(effect)).await {
+            Ok(_) => {
+                memory.writes.take(rate, began);
+                remember(ctx, key, memory, written);
+            }
+            // Copies of other cells are not watched, so the object that holds the name is read.
+            Err(failure) if failure.category == Category::AlreadyExists => {
+                let found = ctx.executor.get(&target).await?.ok_or(failure)?;
+                let found = read(&found, digest::copy(&found, &mut digest::Strings::default()));
+                if found.deleting {
+                    // No event reports its deletion.
+                    return Ok(memory.pause(ctx.now().instant));
+                }
+                holder = Some(found);
+            }
+            Err(failure) => return Err(failure),
+        }
     }
+    Ok(Requeue::AwaitChange)
+}
 
-    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, _: &Plan<Applied>) -> Flow {
-        run.session
-            .memory
-            .writes
-            .take(run.ctx.settings.copy_rate(), self.began);
-        if let Basis::Write(written, _) = basis {
-            remember(run.ctx, run.key, &mut run.session.memory, written);
-        }
-        Flow::Again
+/// Logs once why the copy cannot be written.
+fn log_unclear(key: &Key, memory: &mut Memory, what: String) {
+    if memory.said.as_ref() == Some(&what) {
+        return;
     }
-
-    /// If the name is taken, reads the object that holds it: copies of other cells are not watched.
-    async fn failed(
-        &self,
-        run: &mut Reconcile<'_, Self>,
-        basis: &Basis,
-        failure: Failure,
-    ) -> Result<Flow, Failure> {
-        let Basis::Write(_, target) = basis else {
-            return Err(failure);
-        };
-        if failure.category != Category::AlreadyExists {
-            return Err(failure);
-        }
-        let found = run.ctx.executor.get(target).await?.ok_or(failure)?;
-        let holder = read(&found, digest::copy(&found, &mut digest::Strings::default()));
-        if holder.deleting {
-            // No event reports its deletion.
-            return Ok(Flow::End(run.session.memory.pause(run.ctx.now().instant)));
-        }
-        run.session.holder = Some(holder);
-        Ok(Flow::Again)
-    }
+    let (plane, namespace, name) = (&key.plane, &*key.namespace, &*key.name);
+    tracing::warn!(%plane, controller = "instance", kind = %key.kind, namespace, name, %key, detail = what, "an Instance is not written back to the hub");
+    memory.said = Some(what);
 }
 
 /// Records the copy as the hub has stored it.
-fn remember(ctx: &Context<'_>, key: &Key, memory: &mut Memory, written: &decide::Written) {
+fn remember(ctx: &Context<'_>, key: &Key, memory: &mut Memory, written: Written) {
     let Some(HubView { copy: Some(copy), .. }) = observe::observe(ctx, key) else {
         return;
     };
     match written {
-        decide::Written::Object(written) => memory.written.record(*written, copy.digest.owned),
-        decide::Written::Status(written) => memory.reported.record(*written, copy.digest.status),
-        decide::Written::Other => {}
+        Written::Object(written) => memory.written.record(written, copy.digest.owned),
+        Written::Status(written) => memory.reported.record(written, copy.digest.status),
+        Written::Other => {}
     }
 }
 
@@ -230,9 +170,7 @@ async fn held(ctx: &Context<'_>, local: &Local, memory: &mut Memory, by: &str) -
         let message = format!(
             "the name on the hub is held by {by}; the Instance is not seen outside this cell until it is free"
         );
-        let note = note(local, "HubCopyHeld", "WritingBack", &message);
-        // A lost Event has no further effect.
-        let _ = ctx.execute(Plan::with_event(note)).await;
+        publish(ctx, local, "HubCopyHeld", "WritingBack", &message).await;
         memory.said = Some(said);
         memory.held = RetryTimer::default();
     }

@@ -37,7 +37,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<HubView> {
     let namespace = |row: &Row<Namespace>| row.digest.clone();
     let there = index.hub_namespaces.get("", &key.namespace);
     Some(HubView {
-        cell: index.reading.cell.clone(),
+        cell: index.settings.cell.clone(),
         here: index.namespaces.get("", &key.namespace).map(namespace),
         there: there.filter(|row| !row.deleting).map(namespace),
         deployment: deployment.filter(|row| !row.deleting).cloned(),

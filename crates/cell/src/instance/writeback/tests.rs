@@ -9,7 +9,7 @@ use crate::{
     context::Context,
     index::{digest, tables::TableId},
     instance::observe as local,
-    testing::{Fixture, NS, body, condition, deployment, instance, reading, words},
+    testing::{Fixture, NS, body, condition, deployment, instance, settings, words},
     writes::read,
 };
 use fedgate_api::keys;
@@ -58,7 +58,7 @@ fn on_hub(name: &str) -> Value {
 }
 
 fn whole() -> Fixture {
-    let mut fixture = Fixture::new(reading());
+    let mut fixture = Fixture::new(settings());
     fixture.has(&Hub, TableId::HubDeployments, on_hub("web"));
     let mut source = instance("web", 0);
     source["metadata"]["annotations"] = json!({keys::RECOVERY: "{}"});
@@ -203,7 +203,7 @@ fn a_cell_that_is_drained_writes_nothing() {
 
 /// A cell whose deployment is delivered to its location, and its Instance.
 fn located() -> Fixture {
-    let mut fixture = Fixture::new(reading());
+    let mut fixture = Fixture::new(settings());
     let mut of = on_hub("web");
     of["metadata"]["labels"] = json!({keys::LOCATION: "us-south-1"});
     fixture.has(&Hub, TableId::HubDeploymentsHere, of);

@@ -8,15 +8,14 @@ use super::{
     Provider,
     decide::{self, PodContext},
     observe,
-    recovery::{RecoveryState, Sightings},
+    recovery::{Observations, RecoveryState},
     report::{self, Obstacle},
 };
-use crate::settings::ProviderSettings;
 use crate::{
     context::Context,
     index::tables::TableId,
-    instance_types::InstanceTypes,
-    testing::{Fixture, NS, body, condition, instance, merge, now, reading, words},
+    settings::Settings,
+    testing::{Fixture, NS, body, condition, instance, merge, now, settings, words},
 };
 use fedgate_api::keys;
 use fedgate_engine::reconcile::throttle::WriteKind;
@@ -26,7 +25,6 @@ use fedgate_engine::{
     key::{Key, Plane::Cell},
     plan::{Plan, Prepared, Requeue},
 };
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{sync::atomic::AtomicBool, time::Duration};
 use tokio::time::Instant;
@@ -35,38 +33,44 @@ fn key() -> Key {
     TableId::Pods.key(NS, "web-0")
 }
 
-fn decided_at(
-    fixture: &Fixture,
-    now: Timestamp,
-    successor_in: Option<u64>,
-    held: Option<&str>,
-) -> Plan<Prepared> {
-    let held = held.map(|why| Obstacle::Refused(why.to_owned()));
-    let snapshot = observe::observe(&fixture.context, &key()).unwrap();
-    let around = PodContext {
-        settings: &ProviderSettings::default(),
-        sizes: &InstanceTypes::default(),
-        successor_in: successor_in.map(Duration::from_secs),
-        held: held.as_ref(),
-        sightings: &Sightings::default(),
+/// The context of a decision on a Pod of which nothing was observed.
+fn around<'a>(settings: &'a Settings, observations: &'a Observations) -> PodContext<'a> {
+    PodContext {
+        settings,
+        successor_in: None,
+        held: None,
+        observations,
         service_held: None,
-        going: None,
         now: Now {
-            wall: now,
+            wall: now(),
             instant: Instant::now(),
         },
+    }
+}
+
+fn decided_in(fixture: &Fixture, around: &PodContext<'_>) -> Plan<Prepared> {
+    let snapshot = observe::observe(&fixture.context, &key()).unwrap();
+    decide::decide(&snapshot, around)
+}
+
+fn decided_with(fixture: &Fixture, settings: &Settings, held: Option<&str>) -> Plan<Prepared> {
+    let held = held.map(|why| Obstacle::Refused(why.to_owned()));
+    let none = Observations::default();
+    let around = PodContext {
+        held: held.as_ref(),
+        ..around(settings, &none)
     };
-    decide::decide(&snapshot, &around)
+    decided_in(fixture, &around)
 }
 
 fn decided(fixture: &Fixture) -> Plan<Prepared> {
-    decided_at(fixture, now(), None, None)
+    decided_with(fixture, &settings(), None)
 }
 
-fn settle(fixture: &mut Fixture) -> Vec<String> {
+fn settle_with(fixture: &mut Fixture, settings: &Settings) -> Vec<String> {
     let mut all = Vec::new();
     for _ in 0..10 {
-        let plan = decided(fixture);
+        let plan = decided_with(fixture, settings, None);
         if plan.is_idle() {
             return all;
         }
@@ -76,11 +80,15 @@ fn settle(fixture: &mut Fixture) -> Vec<String> {
     panic!("it never rests: {all:#?}");
 }
 
+fn settle(fixture: &mut Fixture) -> Vec<String> {
+    settle_with(fixture, &settings())
+}
+
 fn with(change: &Value) -> Fixture {
     let mut source = instance("web", 0);
     source["spec"]["controller"]["schedulingGates"] = json!([]);
     merge(&mut source, change);
-    let mut fixture = Fixture::new(reading());
+    let mut fixture = Fixture::new(settings());
     fixture.has(&Cell, TableId::Instances, source);
     fixture
 }
@@ -302,7 +310,12 @@ fn a_pod_that_ended_is_replaced_and_the_attempts_are_remembered() {
     assert_eq!(said(&fixture), ["False Failed", "False Failed"]);
     let written = stored(&fixture)["metadata"]["annotations"][keys::RECOVERY].as_str();
     assert_eq!(RecoveryState::parse(written).attempts, 1);
-    let waits = decided_at(&fixture, now(), Some(2), None);
+    let (settings, none) = (settings(), Observations::default());
+    let pause = PodContext {
+        successor_in: Some(Duration::from_secs(2)),
+        ..around(&settings, &none)
+    };
+    let waits = decided_in(&fixture, &pause);
     assert!(
         waits.is_idle() && waits.next == Requeue::After(Duration::from_secs(2)),
         "{waits:?}"
@@ -365,27 +378,6 @@ fn labels_and_ports_are_mended() {
     assert_eq!(settle(&mut fixture), ["cell: patch services web-0: service"]);
 }
 
-#[test]
-fn what_cannot_run_says_why() {
-    let machine = json!({"spec": {"runtime": {"virtualMachine": {"volumeAttachments": []}}}});
-    let mut fixture = with(&machine);
-    settle(&mut fixture);
-    assert_eq!(
-        said(&fixture),
-        ["False ConfigurationError", "False ConfigurationError"]
-    );
-    let mut fixture = with(&json!({}));
-    let finalizer = decided(&fixture);
-    fixture.perform(&finalizer.effects);
-    let held = decided_at(&fixture, now(), None, Some("Pod web-0 exists"));
-    assert_eq!(
-        words(&held.effects),
-        ["cell: patch instances/status web-0: instance_report"]
-    );
-    let conditions = body(&held.effects[0])["status"]["conditions"].to_string();
-    assert!(conditions.contains("Pod web-0 exists"), "{conditions}");
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_failed_report_of_progress_takes_no_token() {
     let mut fixture = with(&json!({}));
@@ -401,7 +393,7 @@ async fn a_failed_report_of_progress_takes_no_token() {
         fixture.perform(&plan.effects);
     }
     let interval = Duration::from_secs(60);
-    fixture.context.state.settings.status_interval = interval;
+    fixture.set(|settings| settings.status_interval = interval);
     let rate = fixture.context.settings.progress_rate();
     let (provider, wrote) = (Provider::default(), AtomicBool::new(false));
     let ctx = Context::new(&fixture.context, fixture.context.now().instant, &wrote);
@@ -456,7 +448,7 @@ fn what_a_runtime_says_is_kept_for_the_log_alone() {
     ]}});
     fixture.change(&Cell, TableId::Pods, NS, "web-0", &broken);
     let snapshot = observe::observe(&fixture.context, &key()).unwrap();
-    let seen: Value = serde_json::from_str(&snapshot.pod.unwrap().digest.seen).unwrap();
+    let seen = snapshot.pod.unwrap().digest.seen();
     let raw: Vec<_> = report::raw(&seen).collect();
     assert_eq!(raw.len(), 1);
     let (container, reason, text) = raw[0];

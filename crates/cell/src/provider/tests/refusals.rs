@@ -1,25 +1,18 @@
 //! Tests: rejections by the API server, and Pods on lost nodes.
 
 use super::*;
+use crate::provider::lost;
 
 /// A Pod that stays in deletion for its grace period and one minute: its node counts as lost.
 #[test]
 fn a_lost_nodes_pod_is_said_and_what_the_server_wants_of_it_is_left_to_people() {
     let after = |fixture: &Fixture, seconds: u64| {
         let snapshot = observe::observe(&fixture.context, &key()).unwrap();
-        let around = PodContext {
-            settings: &ProviderSettings::default(),
-            sizes: &InstanceTypes::default(),
-            successor_in: None,
-            held: None,
-            service_held: None,
-            going: Some(Duration::from_secs(seconds)),
-            sightings: &Sightings::default(),
-            now: Now {
-                wall: now(),
-                instant: Instant::now(),
-            },
-        };
+        let (settings, mut observations, first) = (settings(), Observations::default(), Instant::now());
+        let seen = lost::event(snapshot.pod.as_ref().unwrap()).into_iter().collect();
+        observations.record(seen, first);
+        let mut around = around(&settings, &observations);
+        around.now.instant = first + Duration::from_secs(seconds);
         decide::decide(&snapshot, &around)
     };
     let gone = json!({"metadata": {"finalizers": ["x.example.com/y"], "deletionGracePeriodSeconds": 30,
@@ -59,21 +52,12 @@ fn a_service_that_is_refused_stops_no_report_of_the_pod() {
     fixture.perform(&finalizer.effects);
     let refused = |fixture: &Fixture, why: &str| {
         let why = Obstacle::Refused(why.to_owned());
-        let snapshot = observe::observe(&fixture.context, &key()).unwrap();
+        let (settings, none) = (settings(), Observations::default());
         let around = PodContext {
-            settings: &ProviderSettings::default(),
-            sizes: &InstanceTypes::default(),
-            successor_in: None,
-            held: None,
             service_held: Some(&why),
-            going: None,
-            sightings: &Sightings::default(),
-            now: Now {
-                wall: now(),
-                instant: Instant::now(),
-            },
+            ..around(&settings, &none)
         };
-        decide::decide(&snapshot, &around)
+        decided_in(fixture, &around)
     };
     let why = "the cell's API server refuses the Service: exceeded quota, used 3";
     for expected in [

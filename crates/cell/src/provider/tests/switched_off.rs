@@ -1,43 +1,21 @@
 //! Tests: a cell that leaves Instances to another provider.
 
-use super::{Cell, now, running, said, with};
-use crate::settings::ProviderSettings;
+use super::{Cell, running, said, settle_with, with};
 use crate::{
     index::tables::TableId,
-    instance_types::InstanceTypes,
-    provider::{decide::PodContext, observe, recovery::Sightings, retire},
-    testing::{Fixture, NS, condition, words},
+    settings::Settings,
+    testing::{Fixture, NS, condition, settings},
 };
 use fedgate_api::keys;
-use fedgate_engine::clock::Now;
 use serde_json::json;
-use tokio::time::Instant;
 
 /// Retires the provider for an Instance until the plan is idle; returns the writes.
 fn retired(fixture: &mut Fixture) -> Vec<String> {
-    let mut all = Vec::new();
-    loop {
-        let snapshot = observe::observe(&fixture.context, &super::key()).unwrap();
-        let around = PodContext {
-            settings: &ProviderSettings::default(),
-            sizes: &InstanceTypes::default(),
-            successor_in: None,
-            held: None,
-            service_held: None,
-            going: None,
-            sightings: &Sightings::default(),
-            now: Now {
-                wall: now(),
-                instant: Instant::now(),
-            },
-        };
-        let plan = retire::decide(&snapshot, &around);
-        if plan.is_idle() {
-            return all;
-        }
-        all.extend(words(&plan.effects));
-        fixture.perform(&plan.effects);
-    }
+    let off = Settings {
+        provider: false,
+        ..settings()
+    };
+    settle_with(fixture, &off)
 }
 
 #[test]

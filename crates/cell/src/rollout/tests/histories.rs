@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::rollout::{Step, StepAction, StepReason};
+use fedgate_api::Reason;
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -44,7 +45,7 @@ fn event() -> impl Strategy<Value = Event> {
             Just(Policy::OrderedReady), Just(Policy::Parallel), Just(Policy::Unsupported)
         ].prop_map(Event::Policy),
         1 => prop_oneof![
-            Just(None), Just(Some(RolloutHold::Suspended)), Just(Some(RolloutHold::Rolls))
+            Just(None), Just(Some(RolloutHold::Blocked(Reason::Suspended))), Just(Some(RolloutHold::Rolls))
         ].prop_map(Event::Hold),
         1 => (0..8usize, proptest::option::of(0..6u8)).prop_map(|(n, to)| Event::Meddle(n, to)),
         1 => (0..5u32).prop_map(Event::ByHand),
@@ -144,8 +145,7 @@ impl Cell {
             Event::Anew => {
                 let uid: Arc<str> = format!("{UID}-{}", self.made).into();
                 self.made += 1;
-                self.deployment.uid = uid.clone();
-                self.deployment.linking.deployment_uid = uid;
+                self.deployment.uid = uid;
             }
             Event::Ready(_) | Event::Unready(_) | Event::Dies(_) | Event::Gone(_) | Event::Meddle(..) => {}
         }
@@ -158,7 +158,7 @@ impl Cell {
         for step in steps.into_iter().filter(|step| step.now) {
             match step.act {
                 StepAction::Create(ordinal) => {
-                    let labels = self.deployment.linking.labels(ordinal);
+                    let labels = self.deployment.labels(ordinal);
                     self.insert(&step.instance, self.own(), labels.into_iter().collect());
                 }
                 StepAction::Delete { uid, .. } => self.by_uid(&uid).deleting = true,

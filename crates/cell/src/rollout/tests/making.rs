@@ -92,9 +92,13 @@ fn what_was_made_is_current_by_its_content_too() {
     let (labels, annotations) = (map("labels"), map("annotations"));
     let made = hash::AppliedTemplate {
         hash: None,
-        spec: &instance["spec"],
+        spec: &instance["spec"].to_string(),
         labels: &labels,
         annotations: &annotations,
     };
-    assert!(hash::is_current(&template, &hash::of(&template), made));
+    assert!(hash::is_current(
+        &template.to_string(),
+        &hash::of(&template),
+        made
+    ));
 }

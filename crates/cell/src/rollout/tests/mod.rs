@@ -5,9 +5,7 @@ mod making;
 mod scenarios;
 
 use super::{
-    Deployment, Instance, Owner, Policy, RolloutHold, Step, StepAction,
-    labels::{Labels, OwnerLabels},
-    ordinal, plan,
+    Deployment, Instance, Owner, Policy, RolloutHold, Step, StepAction, labels::Labels, ordinal, plan,
 };
 use fedgate_api::keys;
 use std::sync::Arc;
@@ -16,27 +14,21 @@ const NAME: &str = "web-us-dfw";
 const UID: &str = "uid-deployment";
 
 fn deployment(replicas: u32) -> Deployment {
-    let linking = OwnerLabels {
-        workload_uid: "uid-workload".into(),
-        workload_name: "web".into(),
-        placement_name: "us".into(),
-        city_code: Some("DFW".into()),
-        location: Some("us-south-1".into()),
-        deployment_name: NAME.into(),
-        deployment_uid: UID.into(),
-    };
     Deployment {
         name: NAME.into(),
         uid: UID.into(),
         replicas: Some(replicas),
         policy: Policy::OrderedReady,
-        linking,
+        workload_uid: "uid-workload".into(),
+        workload_name: "web".into(),
+        placement_name: "us".into(),
+        city_code: Some("DFW".into()),
+        location: Some("us-south-1".into()),
     }
 }
 
 fn labels(ordinal: u32) -> Labels {
-    let linking = deployment(0).linking;
-    linking.labels(ordinal).collect()
+    deployment(0).labels(ordinal).collect()
 }
 
 /// A ready Instance of the current template.

@@ -332,8 +332,16 @@ fn s30_s31_holds_are_said() {
     );
     let stopped = [stale(unready(0)), stale(unready(1)), ready(2)];
     assert_eq!(
-        steps(&deployment(2), &stopped, Some(RolloutHold::Suspended)),
-        ["Wait 0* (Suspended)", "Wait 1 (Suspended)", "Delete 2* (Surplus)"]
+        steps(
+            &deployment(2),
+            &stopped,
+            Some(RolloutHold::Blocked(Reason::Suspended))
+        ),
+        [
+            "Wait 0* (Blocked(Suspended))",
+            "Wait 1 (Blocked(Suspended))",
+            "Delete 2* (Surplus)"
+        ]
     );
     let blocked = RolloutHold::Blocked(Reason::CityCodeMismatch);
     assert_eq!(
