@@ -14,7 +14,7 @@ use kube::{
 const AT_MOST: u32 = 500;
 
 pub(super) fn resource() -> ApiResource {
-    fedgate_gateway::index::resource("cluster.karmada.io", "v1alpha1", "Cluster", "clusters")
+    fedgate_gateway::index::resource("cluster.karmada.io", "v1alpha1", "Cluster")
 }
 
 /// The hub's Clusters.
