@@ -205,7 +205,7 @@ mutants! {
     }
     "crates/gateway/src/queries/cities.rs" {
         code_without_a_cell_enters_a_set:
-            "self.hub.secondary.serves(city) || there().contains(city)" => "true",
+            "self.hub.secondary.places.serves(city) || there().contains(city)" => "true",
             "gateway/namespaces::tests::index::a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_out";
         cell_that_leaves_takes_its_city_along:
             "there().contains(city)" => "false",
@@ -237,7 +237,7 @@ mutants! {
             "patience.saturating_sub(now.since(since))" => "Duration::ZERO",
             "gateway/garbage::tests::decisions::an_orphan_waits_then_goes_by_its_uid";
         orphan_deleted_without_its_uid:
-            "orphan.uid.to_string()" => "String::new()",
+            "Write::delete(&orphan.uid)" => "Write::delete(\"\")",
             "gateway/garbage::tests::decisions::an_orphan_waits_then_goes_by_its_uid";
         full_namespace_collected:
             "!s.empty" => "false",
@@ -518,7 +518,7 @@ mutants! {
     }
     "crates/gateway/src/index/locations.rs" {
         location_that_is_not_available_is_used:
-            "is_open(row) && self.is_available(name)" => "is_open(row)",
+            "is_open(row) && is_available" => "is_open(row)",
             "gateway/workload::tests::location_sources::where_availability_is_served_a_location_needs_one_of_the_service";
         late_event_of_a_lesser_kind:
             "of.kind != Some(kind)" => "false",
@@ -536,7 +536,7 @@ mutants! {
     }
     "crates/gateway/src/index/derived/teardown.rs" {
         project_that_leaves_late_keeps_its_hub_namespaces:
-            "of == uid && teardown.deleted.contains(of)" => "of == uid && false",
+            "of == uid && teardown.is(of, Known::Deleted)" => "of == uid && false",
             "gateway/tests::teardown::a_project_that_leaves_after_it_was_proven_deleted_is_torn_down_then";
     }
     "crates/engine/src/plane/discovery/milo/mod.rs" {

@@ -95,6 +95,14 @@ pub enum Write {
 }
 
 impl Write {
+    /// DELETE of the object with this UID.
+    pub fn delete(uid: &str) -> Self {
+        Self::Delete {
+            uid: uid.to_owned(),
+            resource_version: None,
+        }
+    }
+
     /// The UID precondition of the write, if it has one.
     pub(super) fn uid(&self) -> Option<&str> {
         match self {

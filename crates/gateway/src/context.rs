@@ -3,7 +3,7 @@
 use super::{
     index::{GatewayIndex, Project},
     rate_limit::RateLimiter,
-    reason::WriteReason,
+    reason::{IdentityRejection, Verdict, WriteReason},
     route::Route,
     settings::Settings,
 };
@@ -11,8 +11,9 @@ use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
-    metrics::Holder,
-    plan::ReasonLabel,
+    metrics::{Family, Holder},
+    plan::{Event, Plan, ReasonLabel},
+    reconcile::quarantine::VerdictLabel,
     runtime::{self, index::RoleState, inspect::SLICE, queue::Priority},
 };
 use parking_lot::Mutex;
@@ -83,16 +84,67 @@ pub fn record_refusal(ctx: &Context<'_>, key: &Key, hub: &str, failure: Option<&
     ctx.queue.extend(keys, Priority::Fresh);
 }
 
-/// Clears `withdrawing` for these routes of a hub namespace, and enqueues the deployments that waited for it.
-pub fn clear_withdrawing(ctx: &Context<'_>, hub: &str, withdrawing: &[(Arc<str>, Route)]) {
-    if withdrawing.is_empty() {
-        return;
+/// Routes and lanes of a hub namespace whose policies, or whose delivery, a reconcile removes, each with the hub namespace.
+/// Nothing may rely on them before the reconcile has ended.
+#[derive(Debug, Default)]
+pub struct Withdrawn {
+    /// The routes; that of a city for the delivery of the Namespace.
+    pub routes: Vec<(Arc<str>, Route)>,
+    /// Names of the lanes' policies.
+    pub lanes: Vec<(Arc<str>, Arc<str>)>,
+}
+
+impl Withdrawn {
+    /// Records what the next plan removes.
+    pub fn record(
+        &mut self,
+        index: &mut GatewayIndex,
+        routes: Vec<(Arc<str>, Route)>,
+        lanes: Vec<(Arc<str>, Arc<str>)>,
+    ) {
+        index.intents.withdrawing.extend(routes.iter().cloned());
+        index.intents.lanes.withdrawing.extend(lanes.iter().cloned());
+        self.routes.extend(routes);
+        self.lanes.extend(lanes);
     }
-    let mut index = ctx.index.lock();
-    for entry in withdrawing {
-        index.intents.withdrawing.remove(entry);
+
+    /// Ends with the reconcile, and enqueues the deployments that waited for that.
+    pub fn end(self, ctx: &Context<'_>, hub: &str) {
+        if self.routes.is_empty() && self.lanes.is_empty() {
+            return;
+        }
+        let mut index = ctx.index.lock();
+        let intents = &mut index.intents;
+        intents.withdrawing.retain(|route| !self.routes.contains(route));
+        intents
+            .lanes
+            .withdrawing
+            .retain(|lane| !self.lanes.contains(lane));
+        let keys = index.waiting_keys(hub);
+        drop(index);
+        ctx.queue.extend(keys, Priority::Fresh);
     }
-    let keys = index.waiting_keys(hub);
-    drop(index);
-    ctx.queue.extend(keys, Priority::Fresh);
+}
+
+/// Publishes an Event; a lost one has no further effect.
+pub async fn publish(ctx: &Context<'_>, event: Event) {
+    if let Err(error) = ctx.execute(Plan::with_event(event)).await {
+        tracing::debug!(%error, "event not published");
+    }
+}
+
+/// Quarantines an object; `None` if it has this verdict already. An object of another owner, which the answer tells, concerns
+/// no tenant.
+pub fn quarantine(ctx: &Context<'_>, key: &Key, verdict: VerdictLabel) -> Option<bool> {
+    if !ctx.quarantine.insert(key, verdict) {
+        return None;
+    }
+    let is_foreign = verdict == Verdict::IdentityMismatch;
+    if is_foreign {
+        ctx.metrics.count(
+            Family::IdentityRejections,
+            &[IdentityRejection::Mismatch.as_str()],
+        );
+    }
+    Some(is_foreign)
 }

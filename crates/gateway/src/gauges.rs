@@ -5,15 +5,18 @@ use super::{
     context::{Shared, scan_projects},
     index::{
         GatewayIndex, TableId, derived::project_hub::OtherHub, derived::summary,
-        derived::undelivered::is_of_leader, locations,
+        derived::undelivered::is_of_leader,
     },
     operations,
 };
-use fedgate_engine::metrics::{Family, Gauges, Holder};
-use fedgate_kinds::KindId;
+use fedgate_engine::{
+    metrics::{Family, Gauges, Holder, PlaneKind},
+    runtime::index::Index,
+};
 use fedgate_operations::Stage;
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 /// Maximum number of rejected claims, and of projects of other hubs, that `/debug/planes` shows.
 const CLAIMS_SHOWN: usize = 1_000;
@@ -39,12 +42,11 @@ pub(super) fn collect(gateway: &Gateway, shared: &Shared, into: &mut Gauges) {
     into.set(Family::Projects, &["engaged"], index.projects.len());
     into.set(Family::Projects, &["refused"], shared.refused.lock().len());
     fleet(index, shared, into);
-    let counts = hub_tables(index);
     drop(held);
-    tables(shared, counts, into);
+    tables(shared, into);
 }
 
-/// The sums over the fleet; visits no object.
+/// The sums over the fleet; visits no object but those that are refused or being deleted.
 fn fleet(index: &GatewayIndex, shared: &Shared, into: &mut Gauges) {
     let (now, leads) = (shared.now(), shared.planes.lease.may_write());
     for stage in Stage::ALL {
@@ -66,7 +68,12 @@ fn fleet(index: &GatewayIndex, shared: &Shared, into: &mut Gauges) {
             into.add(Family::FederatedObjects, &[plural, status, reason], count);
         }
     }
-    let instances = index.summary.instances();
+    for (_, second) in index.summary.deletions(None) {
+        into.add(Family::PendingDeletions, &[], 1_usize);
+        let since = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);
+        into.raise(Family::OldestPendingDeletion, &[], now.since_wall(since));
+    }
+    let instances = index.reported_instances();
     for (state, count) in [
         ("desired", instances.desired),
         ("existing", instances.existing),
@@ -120,77 +127,27 @@ pub(super) fn describe(gateway: &Gateway, index: &GatewayIndex) -> Map<String, V
         .collect()
 }
 
-/// Numbers of rows by kind of plane and table.
-type Counts = BTreeMap<(&'static str, TableId), usize>;
-
-/// The size of the hub's part of the index.
-fn hub_tables(index: &GatewayIndex) -> Counts {
-    let mut counts = Counts::new();
-    let mut add = |plane, table, count| *counts.entry((plane, table)).or_default() += count;
-    let hub = &index.hub;
-    add("hub", TableId::Namespaces, hub.namespaces.len());
-    add("hub", TableId::Clusters, hub.clusters.len());
-    add("hub", TableId::CitySets, hub.city_sets.len());
-    add("hub", TableId::CityPolicies, hub.city_policies.len());
-    add("hub", TableId::Bindings, hub.bindings.len());
-    add("hub", TableId::Interpreters, hub.interpreters.len());
-    for (kind, table) in hub.companions.enumerate() {
-        add("hub", TableId::Companions(kind), table.len());
-    }
-    add("hub", TableId::Pins, hub.pins.len());
-    add("hub", TableId::Returned, hub.returned.len());
-    for (kind, table) in hub.copies.enumerate() {
-        add("hub", TableId::Federated(kind), table.len());
-    }
-    let written_back = |kind: &KindId| index.kinds[*kind].write_back.is_some();
-    for (kind, table) in hub.write_backs.enumerate().filter(|(kind, _)| written_back(kind)) {
-        add("hub", TableId::WrittenBack(kind), table.len());
-    }
-    for (kind, table) in hub.platform.enumerate() {
-        add("hub", TableId::Platform(kind), table.len());
-    }
-    counts
-}
-
-/// Adds the size of the index, and the objects being deleted: visits each project, and no object that is not being
-/// deleted.
-fn tables(shared: &Shared, mut counts: Counts, figures: &mut Gauges) {
-    let (now, mut of_other_hub) = (shared.now(), 0_usize);
-    let mut add = |plane, table, count| *counts.entry((plane, table)).or_default() += count;
-    scan_projects(shared, Holder::Metrics, |index, _, project| {
-        let written_back = |kind: &KindId| index.kinds[*kind].write_back.is_some();
-        add("project", TableId::Namespaces, project.namespaces.len());
-        add("project", TableId::Workloads, project.workloads.len());
-        for table in locations::tables(index.checks.locations) {
-            add("project", table, project.locations.len(table));
+/// Adds the size of the index: visits each project, and no object.
+fn tables(shared: &Shared, figures: &mut Gauges) {
+    let mut counts: BTreeMap<(&'static str, TableId), usize> = BTreeMap::new();
+    let of_projects: Vec<TableId> = {
+        let index = shared.read_index(Holder::Metrics);
+        for table in index.hub_tables() {
+            let rows = index.hub.table(table);
+            counts.insert(("hub", table), rows.map_or(0, |rows| rows.count()));
         }
-        if index.checks.networks {
-            add("project", TableId::Networks, project.networks.len());
-        }
-        for (kind, table) in project.referable.enumerate() {
-            add("project", TableId::Companions(kind), table.len());
-        }
-        add("project", TableId::Returned, project.returned.len());
-        for (kind, table) in project.sources.enumerate() {
-            add("project", TableId::Federated(kind), table.len());
-        }
-        for (kind, table) in project
-            .projections
-            .enumerate()
-            .filter(|(kind, _)| written_back(kind))
-        {
-            add("project", TableId::WrittenBack(kind), table.len());
-        }
-        for (kind, table) in project.platform.enumerate() {
-            add("project", TableId::Platform(kind), table.rows.len());
+        let tables = index.tables().into_iter();
+        let of_projects = tables.filter(|(plane, _)| *plane == PlaneKind::Project);
+        of_projects.map(|(_, table)| table).collect()
+    };
+    let mut of_other_hub = 0_usize;
+    scan_projects(shared, Holder::Metrics, |_, _, project| {
+        for table in &of_projects {
+            let rows = project.table(*table);
+            *counts.entry(("project", *table)).or_default() += rows.map_or(0, |rows| rows.count());
         }
         figures.add(Family::Projects, &["refused"], project.known_plane.is_some());
         of_other_hub += usize::from(project.other_hub.is_some());
-        for since in project.secondary.deleting() {
-            figures.add(Family::PendingDeletions, &[], 1_usize);
-            let age = since.map_or(Duration::ZERO, |since| now.since_wall(since));
-            figures.raise(Family::OldestPendingDeletion, &[], age);
-        }
     });
     figures.set(Family::Projects, &["other_hub"], of_other_hub);
     let index = shared.read_index(Holder::Metrics);

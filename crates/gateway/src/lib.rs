@@ -19,6 +19,7 @@ pub mod pin;
 pub mod platform;
 pub mod policies;
 pub mod policy_spec;
+pub mod projection;
 pub mod projector;
 pub mod queries;
 pub mod rate_limit;
@@ -54,9 +55,9 @@ use fedgate_engine::{
 use fedgate_kinds::{CompanionKind, Kinds};
 use garbage::Garbage;
 use index::{
-    GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, change::Change, derived::known_plane::KnownPlane,
-    derived::ownership::RejectedClaim, derived::project_hub::OtherHub, networking::WorkloadChecks,
-    watches::Command,
+    GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, apply::Applied, change::Change,
+    derived::known_plane::KnownPlane, derived::ownership::RejectedClaim, derived::project_hub::OtherHub,
+    networking::WorkloadChecks, watches::Command,
 };
 use interpreters::Interpreters;
 use namespaces::Namespaces;
@@ -179,21 +180,26 @@ impl Gateway {
         brakes
     }
 
-    /// Marks a project as suspended or not, and decides anew what is in it.
-    fn suspend(shared: &Shared, key: &ProjectKey, suspended: bool) {
+    /// Changes the index, and enqueues the keys that the changes concern.
+    fn enqueue(shared: &Shared, priority: Priority, change: impl FnOnce(&mut GatewayIndex) -> Vec<Change>) {
         let keys = {
             let mut index = shared.index.lock();
-            let changes = index.suspend(key, suspended);
+            let changes = change(&mut index);
             keys_of(&index, &changes)
         };
-        shared.queue.extend(keys, Priority::Backlog);
+        shared.queue.extend(keys, priority);
     }
 
     fn disengage(&self, shared: &Shared, key: &ProjectKey) {
         tracing::info!(project = %key, "project removed; its objects on the hub are kept");
         shared.disengage(&Plane::Project(key.clone()));
+        self.follow(shared, |index| index.disengage(key));
+    }
+
+    /// Changes the index, and follows what comes of that.
+    fn follow(&self, shared: &Shared, change: impl FnOnce(&mut GatewayIndex) -> Applied) {
         let mut index = shared.index.lock();
-        let applied = index.disengage(key);
+        let applied = change(&mut index);
         let keys = keys_of(&index, &applied.changes);
         drop(index);
         for command in applied.commands {
@@ -327,14 +333,7 @@ impl Role for Gateway {
     }
 
     fn on_leading(&self, shared: &Shared) {
-        let mut index = shared.index.lock();
-        let applied = index.lead();
-        let keys = keys_of(&index, &applied.changes);
-        drop(index);
-        for command in applied.commands {
-            self.on_command(shared, command);
-        }
-        shared.queue.extend(keys, Priority::Fresh);
+        self.follow(shared, GatewayIndex::lead);
         self.garbage.reset();
     }
 
@@ -357,15 +356,13 @@ impl Role for Gateway {
         match event {
             ProjectEvent::Engaged { key, connection, uid } => Self::engage(shared, &key, connection, uid),
             ProjectEvent::Removed { key } => self.disengage(shared, &key),
-            ProjectEvent::Suspension { key, suspended } => Self::suspend(shared, &key, suspended),
+            ProjectEvent::Suspension { key, suspended } => {
+                Self::enqueue(shared, Priority::Backlog, |index| index.suspend(&key, suspended));
+            }
             ProjectEvent::Listed { inquiry, begins } => shared.index.lock().platform_listed(inquiry, begins),
             ProjectEvent::Gone { uid } => shared.index.lock().project_gone(&uid),
             ProjectEvent::Answered(answer) => {
-                let mut index = shared.index.lock();
-                let changes = index.platform_answered(answer);
-                let keys = keys_of(&index, &changes);
-                drop(index);
-                shared.queue.extend(keys, Priority::Fresh);
+                Self::enqueue(shared, Priority::Fresh, |index| index.platform_answered(answer));
             }
             ProjectEvent::Rejected { .. } | ProjectEvent::RejectionCleared { .. } => {}
         }
@@ -470,7 +467,7 @@ fn report_rejected(shared: &Shared, claim: &RejectedClaim) {
         hub,
         holder,
     } = claim;
-    let label = IdentityRejection::NamespaceClaimed.label();
+    let label = IdentityRejection::NamespaceClaimed.as_str();
     shared.metrics.count(Family::IdentityRejections, &[label]);
     tracing::warn!(
         project = %claimant.project,

@@ -147,33 +147,25 @@ fedgate_engine::labels! {
     }
 }
 
-/// Why the gateway rejects an identity: the label `reason` of `fedgate_identity_rejections_total`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IdentityRejection {
-    /// The identity labels of an object name another owner.
-    Mismatch,
-    /// The identity labels of a hub Namespace were edited.
-    LabelsEdited,
-    /// A project namespace claims the hub Namespace of another project.
-    NamespaceClaimed,
+fedgate_engine::words! {
+    /// Why the gateway rejects an identity: the label `reason` of `fedgate_identity_rejections_total`.
+    pub enum IdentityRejection {
+        /// The identity labels of an object name another owner.
+        Mismatch = "identity_mismatch",
+        /// The identity labels of a hub Namespace were edited.
+        LabelsEdited = "namespace_labels_edited",
+        /// A project namespace claims the hub Namespace of another project.
+        NamespaceClaimed = "hub_namespace_claimed",
+    }
 }
 
 impl IdentityRejection {
     /// The words of all, each of which is counted from 0.
     pub const WORDS: &[&str] = &[
-        Self::Mismatch.label(),
-        Self::LabelsEdited.label(),
-        Self::NamespaceClaimed.label(),
+        Self::Mismatch.as_str(),
+        Self::LabelsEdited.as_str(),
+        Self::NamespaceClaimed.as_str(),
     ];
-
-    /// The word in metrics.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Mismatch => Verdict::IdentityMismatch.label(),
-            Self::LabelsEdited => "namespace_labels_edited",
-            Self::NamespaceClaimed => "hub_namespace_claimed",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -169,7 +169,8 @@ fn setup() -> Setup {
     }
 }
 
-fn settings() -> Settings {
+/// Settings with short times.
+pub(crate) fn settings() -> Settings {
     Settings {
         city_linger: Duration::from_secs(60),
         city_sets_per_project: 64,

@@ -86,10 +86,8 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Binding(_)
         | Change::Copy { .. }
         | Change::Instance { .. }
-        | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { hub: None, .. }
         | Change::Source(_)
-        | Change::Suspension { .. }
-        | Change::WorkloadChecks { .. } => {}
+        | Change::Suspension { .. } => {}
     }
 }

@@ -88,7 +88,8 @@ pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Fai
         let (binding, is_other) = {
             let index = ctx.index.lock();
             let name = index.binding_name(s.kind, &s.name);
-            let target = Target::namespaced(Plane::Hub, &index.resources.bindings, hub.as_str(), &name);
+            let target =
+                Target::namespaced(Plane::Hub, index.resource(TableId::Bindings), hub.as_str(), &name);
             let of = (s.kind, hub.as_str(), &*s.name);
             let known = index.binding(s.kind, hub.as_str(), &s.name);
             (

@@ -262,7 +262,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         member_api: members::api(index, kind, &candidates),
         candidates,
         asks_for,
-        config_maps: index.resources.config_maps.clone(),
+        config_maps: index.resource(TableId::Pins).clone(),
         companion_kinds: index.companions.clone(),
         named_hub,
         delay: None,

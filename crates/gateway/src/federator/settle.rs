@@ -113,7 +113,11 @@ mod tests {
 
     fn effect(write: Write) -> Effect {
         Effect {
-            target: Target::cluster(Plane::Hub, &crate::index::Resources::default().namespaces, "x"),
+            target: Target::cluster(
+                Plane::Hub,
+                &crate::index::Resources::default()[crate::index::TableId::Namespaces],
+                "x",
+            ),
             endpoint: Endpoint::Status,
             write,
             reason: WriteReason::ReturnStatus.into(),

@@ -83,9 +83,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Binding(_)
         | Change::Copy { .. }
         | Change::HubNamespace { .. }
-        | Change::Instance { .. }
-        | Change::PlaceFreed { .. }
-        | Change::WorkloadChecks { .. } => {}
+        | Change::Instance { .. } => {}
     }
 }
 

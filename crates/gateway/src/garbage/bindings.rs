@@ -2,7 +2,10 @@
 //! the collector misses the delete event, it never retries: the Work stays, and the cell keeps running the workload
 //! (contract: federation.md §3.11).
 
-use super::{Garbage, NAME, decide::left};
+use super::{
+    Garbage, NAME,
+    decide::{Decision, left},
+};
 use crate::{
     context::State,
     index::{GatewayIndex, TableId, rows::Template},
@@ -13,77 +16,32 @@ use fedgate_engine::{
     clock::Now,
     error::Failure,
     key::{Key, Plane},
-    plan::{Applied, Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
+    plan::{Applied, Plan, Prepared, Requeue, Target, Write},
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
+use kube::core::DynamicObject;
 use std::{sync::Arc, time::Duration};
-use tokio::time::Instant;
 
 /// Time for the hub's garbage collector to delete the binding itself; after its own restart it needs seconds.
 const GRACE_PERIOD: Duration = Duration::from_secs(30);
 
 /// A binding whose template is missing from the index.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct OrphanedBinding {
+pub struct OrphanedBinding {
     target: Target,
     uid: Arc<str>,
     /// The object that it binds.
     template: Target,
     /// UID of the template from the owner reference; `None` if the binding names no owner.
     owner: Option<Arc<str>>,
-    /// Time since when the binding is known to be an orphan.
-    since: Option<Instant>,
 }
 
-/// Result of a read of the template from the hub.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Lookup {
-    /// The template has not been read in this reconcile.
-    #[default]
-    Unknown,
-    /// No object of this name exists.
-    Absent,
-    /// The object of this name has this UID.
-    Found(String),
-}
-
-/// A decision on a binding.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Decision {
-    /// The binding is no orphan: forget it.
-    Keep,
-    /// The binding has been an orphan since this instant; wait this long for the collector.
-    Wait(Instant, Duration),
-    /// Read the template from the hub: absence in the index proves nothing.
-    Read(Target),
-    /// Delete the binding.
-    Delete(Plan<Prepared>),
-}
-
-/// Decides on a binding that may be an orphan.
-pub(super) fn decide(orphan: Option<&OrphanedBinding>, template: &Lookup, now: Now) -> Decision {
-    let Some(orphan) = orphan else {
-        return Decision::Keep;
-    };
-    let since = orphan.since.unwrap_or(now.instant);
-    if let Some(left) = left(since, GRACE_PERIOD, now) {
-        return Decision::Wait(since, left);
+impl OrphanedBinding {
+    /// True if an object of the template's name is the template.
+    fn is_of(&self, found: &DynamicObject) -> bool {
+        let uid = found.metadata.uid.as_deref();
+        self.owner.as_ref().is_none_or(|owner| uid == Some(&**owner))
     }
-    match (template, &orphan.owner) {
-        (Lookup::Unknown, _) => return Decision::Read(orphan.template.clone()),
-        (Lookup::Found(_), None) => return Decision::Keep,
-        (Lookup::Found(uid), Some(owner)) if *uid == **owner => return Decision::Keep,
-        (Lookup::Found(_), Some(_)) | (Lookup::Absent, _) => {}
-    }
-    Decision::Delete(Plan::one(Effect {
-        target: orphan.target.clone(),
-        endpoint: Endpoint::Main,
-        write: Write::Delete {
-            uid: orphan.uid.to_string(),
-            resource_version: None,
-        },
-        reason: WriteReason::DeleteOrphanedBinding.into(),
-    }))
 }
 
 impl Garbage {
@@ -92,21 +50,25 @@ impl Garbage {
         &self,
         index: &GatewayIndex,
         key: &Key,
-        template: &Lookup,
         now: Now,
-    ) -> Decision {
+    ) -> (Plan<Prepared>, Option<OrphanedBinding>) {
         let mut memory = self.memory.lock();
-        let mut orphan = observe(index, key);
-        if let Some(orphan) = &mut orphan {
-            orphan.since = memory.rest.get(key, &orphan.uid);
-        }
-        let decision = decide(orphan.as_ref(), template, now);
-        match (&decision, orphan) {
-            (Decision::Wait(since, _), Some(orphan)) => memory.rest.set(key, Some((orphan.uid, *since))),
-            (Decision::Keep, _) | (_, None) => memory.rest.forget(key),
-            (Decision::Read(_) | Decision::Delete(_), Some(_)) => {}
-        }
-        decision
+        let orphan = observe(index, key);
+        let decision = orphan.as_ref().map_or_else(Decision::keep, |orphan| {
+            let since = memory.rest.get(key, &orphan.uid).unwrap_or(now.instant);
+            match left(since, GRACE_PERIOD, now) {
+                Some(left) => Decision::after(since, left),
+                None => Decision::delete(
+                    since,
+                    &orphan.target,
+                    Write::delete(&orphan.uid),
+                    WriteReason::DeleteOrphanedBinding,
+                ),
+            }
+        });
+        let uid = orphan.as_ref().map(|orphan| orphan.uid.clone());
+        memory.rest.set(key, uid.zip(decision.since));
+        (decision.plan, orphan)
     }
 }
 
@@ -124,11 +86,10 @@ fn observe(index: &GatewayIndex, key: &Key) -> Option<OrphanedBinding> {
         Template::Other => return None,
     };
     Some(OrphanedBinding {
-        target: Target::namespaced(Plane::Hub, &index.resource(TableId::Bindings), hub, name),
+        target: Target::namespaced(Plane::Hub, index.resource(TableId::Bindings), hub, name),
         uid: row.uid.clone(),
-        template: Target::namespaced(Plane::Hub, &index.resource(template), hub, &row.digest.name),
+        template: Target::namespaced(Plane::Hub, index.resource(template), hub, &row.digest.name),
         owner: row.digest.owner.clone(),
-        since: None,
     })
 }
 
@@ -138,43 +99,47 @@ pub struct Bindings<'a>(pub &'a Garbage);
 
 impl Reconciler for Bindings<'_> {
     type State = State;
-    type Session = Lookup;
-    /// The template to read; `None` once it was read.
-    type Basis = Option<Target>;
+    type Session = ();
+    type Basis = Option<OrphanedBinding>;
 
     const NAME: &'static str = NAME;
 
-    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Option<Target>> {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Option<OrphanedBinding>> {
         let index = run.ctx.index.lock();
-        match self
-            .0
-            .decide_binding(&index, run.key, &run.session, run.ctx.now())
-        {
-            Decision::Keep => Step::End(Requeue::AwaitChange),
-            Decision::Wait(_, left) => Step::End(Requeue::After(left)),
-            Decision::Read(template) => Step::Read(Some(template)),
-            Decision::Delete(plan) => Step::Apply(plan, None),
-        }
+        let (plan, orphan) = self.0.decide_binding(&index, run.key, run.ctx.now());
+        Step::Apply(plan, orphan)
     }
 
     /// Reads the template for this decision only. The index holds labelled `ConfigMaps` and Secrets alone; an unlabelled
     /// object stored there would count as a companion without references.
-    async fn read(&self, run: &mut Reconcile<'_, Self>, template: &Option<Target>) -> Result<Flow, Failure> {
-        if let Some(template) = template {
-            let found = run.ctx.executor.get(template).await?;
-            run.session = found.map_or(Lookup::Absent, |object| {
-                Lookup::Found(object.metadata.uid.unwrap_or_default())
-            });
+    async fn confirm(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        orphan: &Option<OrphanedBinding>,
+        _: &Plan<Prepared>,
+    ) -> Result<Flow, Failure> {
+        let Some(orphan) = orphan else {
+            return Ok(Flow::End(Requeue::AwaitChange));
+        };
+        let found = run.ctx.executor.get(&orphan.template).await?;
+        if found.is_none_or(|found| !orphan.is_of(&found)) {
+            return Ok(Flow::Go);
         }
-        Ok(Flow::Again)
+        self.0.forget(run.key);
+        Ok(Flow::End(Requeue::AwaitChange))
     }
 
-    fn executed(&self, run: &mut Reconcile<'_, Self>, _: &Option<Target>, _: &Plan<Applied>) -> Flow {
+    fn executed(
+        &self,
+        run: &mut Reconcile<'_, Self>,
+        _: &Option<OrphanedBinding>,
+        _: &Plan<Applied>,
+    ) -> Flow {
         self.0.forget(run.key);
         Flow::End(Requeue::AwaitChange)
     }
 
-    fn message(&self, _: &Option<Target>) -> Option<&'static str> {
+    fn message(&self, _: &Option<OrphanedBinding>) -> Option<&'static str> {
         Some("orphaned binding deleted")
     }
 }

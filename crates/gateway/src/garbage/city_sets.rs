@@ -8,7 +8,8 @@ use super::{
 use crate::{
     confirm,
     context::{Context, State},
-    index::GatewayIndex,
+    index::{GatewayIndex, TableId},
+    settings::Settings,
 };
 use fedgate_api::{keys, names::city_set_of};
 use fedgate_engine::{
@@ -31,7 +32,7 @@ impl Garbage {
         &self,
         index: &GatewayIndex,
         key: &Key,
-        settings: decide::Settings,
+        settings: &Settings,
         now: Now,
     ) -> Plan<Prepared> {
         let mut memory = self.memory.lock();
@@ -44,7 +45,7 @@ impl Garbage {
 
 /// True unless a list from the hub, not the index, shows a Namespace with the set's label.
 async fn is_unused(ctx: &Context<'_>, key: &Key) -> Result<bool, Failure> {
-    let namespaces = Target::cluster(Plane::Hub, &ctx.index.lock().resources.namespaces, "");
+    let namespaces = Target::cluster(Plane::Hub, ctx.index.lock().resource(TableId::Namespaces), "");
     let set = city_set_of(&key.name).unwrap_or_default();
     let unused = confirm::is_unused(ctx, &namespaces, keys::CITIES, set).await?;
     if !unused {
@@ -63,7 +64,9 @@ async fn is_unused(ctx: &Context<'_>, key: &Key) -> Result<bool, Failure> {
 /// The deletion of a city set's policy has ended: Namespaces may rely on the policy again, if it still exists.
 fn ended(ctx: &Context<'_>, key: &Key) {
     let mut index = ctx.index.lock();
-    index.intents.ending_sets.remove(&key.name);
+    if !index.intents.ending_sets.remove(&key.name) {
+        return;
+    }
     // If the policy is deleted, its delete event enqueues the keys that wait for it.
     let waiting = match index.hub.city_sets.get("", &key.name) {
         Some(_) => index.namespace_keys_of_set(city_set_of(&key.name).unwrap_or_default()),
@@ -85,8 +88,9 @@ impl Reconciler for CitySets<'_> {
         if !index.hub_proves() {
             index.await_proof(Plane::Hub, run.key);
         }
-        let settings = (&run.ctx.settings).into();
-        let plan = self.0.decide_city_set(&index, run.key, settings, run.ctx.now());
+        let plan = self
+            .0
+            .decide_city_set(&index, run.key, &run.ctx.settings, run.ctx.now());
         if !plan.is_idle() {
             index.intents.ending_sets.insert(run.key.name.clone());
         }
@@ -99,30 +103,20 @@ impl Reconciler for CitySets<'_> {
         (): &(),
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
-        let unused = is_unused(run.ctx, run.key).await;
-        if let Ok(true) = unused {
+        if is_unused(run.ctx, run.key).await? {
             return Ok(Flow::Go);
         }
-        ended(run.ctx, run.key);
-        unused?;
         self.0.forget(run.key);
         Ok(Flow::End(Requeue::After(run.ctx.settings.sweep_interval)))
     }
 
     fn executed(&self, run: &mut Reconcile<'_, Self>, (): &(), _: &Plan<Applied>) -> Flow {
         self.0.forget(run.key);
-        ended(run.ctx, run.key);
         Flow::End(Requeue::AwaitChange)
     }
 
-    async fn failed(
-        &self,
-        run: &mut Reconcile<'_, Self>,
-        (): &(),
-        failure: Failure,
-    ) -> Result<Flow, Failure> {
-        ended(run.ctx, run.key);
-        Err(failure)
+    fn end(&self, ctx: &Context<'_>, key: &Key, (): ()) {
+        ended(ctx, key);
     }
 
     fn message(&self, (): &()) -> Option<&'static str> {

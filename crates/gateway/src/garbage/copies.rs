@@ -11,6 +11,7 @@ use crate::{
     context::State,
     index::{GatewayIndex, TableId},
     member::{self, Look, Seen, Subject},
+    settings::Settings,
 };
 use fedgate_engine::{
     clock::Now,
@@ -45,7 +46,7 @@ impl Garbage {
         index: &GatewayIndex,
         key: &Key,
         kind: KindId,
-        settings: decide::Settings,
+        settings: &Settings,
         now: Now,
     ) -> Plan<Prepared> {
         let mut memory = self.memory.lock();
@@ -149,8 +150,9 @@ impl Reconciler for Copies<'_> {
         if let Some(plane) = observe::unproven_copy(&index, run.key, kind) {
             index.await_proof(plane, run.key);
         }
-        let settings = (&run.ctx.settings).into();
-        let plan = self.0.decide_copy(&index, run.key, kind, settings, run.ctx.now());
+        let plan = self
+            .0
+            .decide_copy(&index, run.key, kind, &run.ctx.settings, run.ctx.now());
         if !index.kinds[kind].is_exactly_one() {
             return Step::Apply(plan, Basis::Copy(observe::origin(&index, run.key, kind)));
         }
@@ -169,7 +171,10 @@ impl Reconciler for Copies<'_> {
             let Some(table @ TableId::Federated(kind)) = index.table_of_kind(&run.key.kind) else {
                 return Ok(Flow::End(Requeue::AwaitChange));
             };
-            (index.resource(table), index.binding_name(kind, &run.key.name))
+            (
+                index.resource(table).clone(),
+                index.binding_name(kind, &run.key.name),
+            )
         };
         let subject = Subject {
             resource: &resource,

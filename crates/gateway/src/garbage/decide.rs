@@ -6,28 +6,16 @@
 use super::brake::{Brake, Load};
 use crate::index::rows::{CitySet, HubNamespaceDigest};
 use crate::reason::WriteReason;
+use crate::settings::Settings;
 use fedgate_api::names::city_set_of;
 use fedgate_engine::{
     clock::Now,
-    plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
+    plan::{Effect, Plan, Prepared, Target, Write},
     store::table::Row,
 };
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
-
-/// Grace periods and intervals.
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// How long a copy must have been an orphan before it is deleted.
-    pub orphan_after: Duration,
-    /// How long a hub Namespace is kept after its project namespace is deleted.
-    pub hub_namespace_retention: Duration,
-    /// Time after which the policy of a city set without users is deleted.
-    pub unused_city_set_after: Duration,
-    /// Time after which a copy that a brake holds is reconciled again.
-    pub sweep_interval: Duration,
-}
 
 /// State of the project's object that a copy was made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +91,7 @@ impl CopySnapshot {
     }
 
     /// True if the copy has been an orphan for `orphan_after`, so that it is deleted unless a brake holds.
-    pub fn is_due(&self, settings: Settings, now: Now) -> bool {
+    pub fn is_due(&self, settings: &Settings, now: Now) -> bool {
         self.orphan(now)
             .is_some_and(|(_, since)| left(since, settings.orphan_after, now).is_none())
     }
@@ -167,29 +155,23 @@ pub struct Decision {
 }
 
 impl Decision {
-    fn keep() -> Self {
+    pub(super) fn keep() -> Self {
         Self {
             plan: Plan::default(),
             since: None,
         }
     }
 
-    fn after(since: Instant, wait: Duration) -> Self {
+    pub(super) fn after(since: Instant, wait: Duration) -> Self {
         Self {
             plan: Plan::after(wait),
             since: Some(since),
         }
     }
 
-    fn delete(since: Instant, target: &Target, write: Write, reason: WriteReason) -> Self {
-        let effect = Effect {
-            target: target.clone(),
-            endpoint: Endpoint::Main,
-            write,
-            reason: reason.into(),
-        };
+    pub(super) fn delete(since: Instant, target: &Target, write: Write, reason: WriteReason) -> Self {
         Self {
-            plan: Plan::one(effect),
+            plan: Plan::one(Effect::main(target.clone(), write, reason)),
             since: Some(since),
         }
     }
@@ -216,7 +198,7 @@ pub(super) fn left(since: Instant, patience: Duration, now: Now) -> Option<Durat
 ///
 /// A copy whose deployment's deletion was observed, or whose loss an operator confirmed, is no error: any number is
 /// deleted.
-pub fn copy(s: &CopySnapshot, settings: Settings, now: Now) -> CopyDecision {
+pub fn copy(s: &CopySnapshot, settings: &Settings, now: Now) -> CopyDecision {
     let Some((orphan, since)) = s.orphan(now) else {
         return CopyDecision {
             decision: Decision::keep(),
@@ -243,16 +225,13 @@ pub fn copy(s: &CopySnapshot, settings: Settings, now: Now) -> CopyDecision {
     if held.is_some() {
         return decided(Decision::after(since, settings.sweep_interval), held);
     }
-    let write = Write::Delete {
-        uid: orphan.uid.to_string(),
-        resource_version: None,
-    };
     let reason = if orphan.origin == Origin::ProjectDeleted {
         WriteReason::TearDown
     } else {
         WriteReason::DeleteOrphan
     };
-    decided(Decision::delete(since, &s.target, write, reason), None)
+    let delete = Decision::delete(since, &s.target, Write::delete(&orphan.uid), reason);
+    decided(delete, None)
 }
 
 /// Deletes exactly the observed version.
@@ -265,7 +244,7 @@ fn as_seen<D>(row: &Row<D>) -> Write {
 
 /// Decides on a hub Namespace: without origin and empty, it is deleted after its retention, and with it the Namespaces
 /// at the cells.
-pub fn namespace(s: &NamespaceSnapshot, settings: Settings, now: Now) -> Decision {
+pub fn namespace(s: &NamespaceSnapshot, settings: &Settings, now: Now) -> Decision {
     let Some(row) = s.row.as_ref().filter(|_| s.orphaned()) else {
         return Decision::keep();
     };
@@ -284,7 +263,7 @@ pub fn namespace(s: &NamespaceSnapshot, settings: Settings, now: Now) -> Decisio
 }
 
 /// Decides on a city set's policy: it is deleted if no Namespace has the set's label.
-pub fn city_set(s: &CitySetSnapshot, settings: Settings, now: Now) -> Decision {
+pub fn city_set(s: &CitySetSnapshot, settings: &Settings, now: Now) -> Decision {
     let Some(row) = s.row.as_ref().filter(|row| !row.deleting) else {
         return Decision::keep();
     };

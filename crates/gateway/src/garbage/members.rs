@@ -210,7 +210,7 @@ mod tests {
 
     /// Words for the next step of an orphan, whose policy to stop it is there.
     fn step<'a>(kind: &'a FederatedKind, change: impl FnOnce(&mut Snapshot<'a>)) -> String {
-        let maps = crate::index::Resources::default().config_maps;
+        let maps = crate::index::Resources::default()[crate::index::TableId::Pins].clone();
         let record = Target::namespaced(Plane::Hub, &maps, keys::SYSTEM_NAMESPACE, "fedgate-pins-a1");
         let mut s = Snapshot {
             kind: (KindId::FIRST, kind),

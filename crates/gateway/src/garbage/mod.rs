@@ -22,7 +22,7 @@ pub use namespaces::Namespaces;
 #[cfg(test)]
 mod tests;
 
-use super::{index::GatewayIndex, settings::Settings};
+use super::index::GatewayIndex;
 use copies::recount;
 use fedgate_engine::{clock::Now, key::Key};
 use observe::Memory;
@@ -39,24 +39,8 @@ pub struct Garbage {
     memory: Mutex<Memory>,
 }
 
-impl From<&Settings> for decide::Settings {
-    fn from(settings: &Settings) -> Self {
-        Self {
-            orphan_after: settings.orphan_after,
-            hub_namespace_retention: settings.hub_namespace_retention,
-            unused_city_set_after: settings.unused_city_set_after,
-            sweep_interval: settings.sweep_interval,
-        }
-    }
-}
-
 impl Garbage {
-    /// True if a brake holds because too many copies appear orphaned at once.
-    pub fn brake(&self) -> bool {
-        self.memory.lock().brakes.hold()
-    }
-
-    /// The projects whose brake holds, and `hub` if the hub's brake holds.
+    /// The projects whose brake holds because too many copies appear orphaned at once, and `hub` if the hub's brake holds.
     pub fn brakes(&self) -> Vec<String> {
         let memory = self.memory.lock();
         memory.brakes.names().into_iter().map(str::to_owned).collect()

@@ -10,6 +10,7 @@ use crate::{
     context::State,
     index::GatewayIndex,
     queries::lifecycle,
+    settings::Settings,
 };
 use fedgate_engine::{
     clock::Now,
@@ -31,7 +32,7 @@ impl Garbage {
         &self,
         index: &GatewayIndex,
         key: &Key,
-        settings: decide::Settings,
+        settings: &Settings,
         now: Now,
     ) -> (Plan<Prepared>, Vec<Key>) {
         let mut memory = self.memory.lock();
@@ -60,8 +61,9 @@ impl Reconciler for Namespaces<'_> {
         if let Some(plane) = observe::unproven_namespace(&index, run.key) {
             index.await_proof(plane, run.key);
         }
-        let settings = (&run.ctx.settings).into();
-        let (plan, leftovers) = self.0.decide_namespace(&index, run.key, settings, run.ctx.now());
+        let (plan, leftovers) = self
+            .0
+            .decide_namespace(&index, run.key, &run.ctx.settings, run.ctx.now());
         let origin = lifecycle::origin_namespace(&index, &run.key.name);
         drop(index);
         run.ctx.queue.extend(leftovers, Priority::Fresh);

@@ -222,7 +222,7 @@ pub(super) fn namespace(index: &GatewayIndex, memory: &Memory, key: &Key) -> Nam
     let hub = &*key.name;
     let row = index.hub.namespaces.get("", hub).cloned();
     NamespaceSnapshot {
-        target: Target::cluster(Plane::Hub, &index.resources.namespaces, hub),
+        target: Target::cluster(Plane::Hub, index.resource(TableId::Namespaces), hub),
         hub_complete: index.hub_proves(),
         origin_gone: proven_gone(index, hub),
         empty: empty(index, hub),
@@ -236,7 +236,7 @@ pub(super) fn city_set(index: &GatewayIndex, memory: &Memory, key: &Key) -> City
     let row = index.hub.city_sets.get("", &key.name).cloned();
     let set = city_set_of(&key.name);
     CitySetSnapshot {
-        target: Target::cluster(Plane::Hub, &index.resources.city_sets, &key.name),
+        target: Target::cluster(Plane::Hub, index.resource(TableId::CitySets), &key.name),
         hub_complete: index.hub_proves(),
         used: set.is_some_and(|set| index.hub.secondary.carrying(set).next().is_some()),
         sent: set.is_some_and(|set| index.intents.deliveries.may_have_arrived(set)),
@@ -295,7 +295,7 @@ pub(super) fn member<'a>(
     let stopped = lane.filter(|lane| index.is_lane_open(hub, lane));
     let record = pin::record_name(hub).and_then(|record| {
         let row = index.hub.pins.get(keys::SYSTEM_NAMESPACE, &record)?;
-        let resource = &index.resources.config_maps;
+        let resource = index.resource(TableId::Pins);
         let target = Target::namespaced(Plane::Hub, resource, keys::SYSTEM_NAMESPACE, &record);
         Some((target, row.uid.clone(), row.resource_version()))
     });
@@ -337,34 +337,21 @@ pub(super) fn orphaned_bindings(index: &GatewayIndex) -> usize {
     }
 }
 
+/// True if a hub namespace contains no copy, write-back, binding, companion or pin.
 fn empty(index: &GatewayIndex, hub: &str) -> bool {
-    let hub_tables = &index.hub;
-    hub_tables
-        .copies
-        .iter()
-        .all(|t| t.in_namespace(hub).next().is_none())
-        && hub_tables
-            .write_backs
-            .iter()
-            .all(|t| t.in_namespace(hub).next().is_none())
-        && hub_tables.bindings.in_namespace(hub).next().is_none()
-        && hub_tables
-            .companions
-            .iter()
-            .all(|t| t.in_namespace(hub).next().is_none())
-        && !index.has_pins_in(hub)
+    let is_content = |table: &TableId| {
+        use TableId::{Bindings, Companions, Federated, WrittenBack};
+        matches!(table, Bindings | Companions(_) | Federated(_) | WrittenBack(_))
+    };
+    let tables = index.hub_tables().into_iter().filter(is_content);
+    let mut tables = tables.filter_map(|table| index.hub.table(table));
+    tables.all(|table| table.names(hub).next().is_none()) && !index.has_pins_in(hub)
 }
 
 /// Keys of the remaining objects in a Namespace without origin.
 pub(super) fn leftovers(index: &GatewayIndex, hub: &str) -> Vec<Key> {
     let mut keys = vec![index.hub_key(TableId::CityPolicies, hub, "")];
-    for (i, table) in index.hub.copies.enumerate() {
-        keys.extend(
-            table
-                .in_namespace(hub)
-                .map(|(n, _)| index.hub_key(TableId::Federated(i), hub, n)),
-        );
-    }
+    index.copy_keys(hub, &mut keys);
     index.pinned_keys(hub, &mut keys);
     index.companion_keys(hub, &mut keys);
     keys

@@ -61,10 +61,8 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Copy { .. }
         | Change::Instance { .. }
         | Change::Payload { .. }
-        | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { hub: None, .. }
         | Change::Source(_)
-        | Change::Suspension { .. }
-        | Change::WorkloadChecks { .. } => {}
+        | Change::Suspension { .. } => {}
     }
 }

@@ -120,7 +120,6 @@ impl GatewayIndex {
                 ));
                 for d in &deltas {
                     let new = self.hub.write_backs[i].get(&d.name.0, &d.name.1);
-                    self.hub.secondary.write_back(&d.name, d.old.as_ref(), new);
                     self.summary.write_back(&d.name.0, d.old.as_ref(), new, at);
                     self.record_end(i, &d.name, ends);
                 }
@@ -133,7 +132,7 @@ impl GatewayIndex {
                     if !needed || row.is_some_and(|row| row.digest.is_too_large()) {
                         self.hub.write_backs[i].drop_body(&d.name.0, &d.name.1);
                     }
-                    self.write_back_changed(i, &d, &mut applied.changes);
+                    self.write_back_changed(i, &d, &mut applied);
                     applied.changes.extend(self.written_back(i, &d.name));
                 }
             }
@@ -367,8 +366,5 @@ impl GatewayIndex {
 /// The change of a Namespace on the hub; `None` if it is not of our form.
 fn hub_namespace_change(name: &Arc<str>) -> Option<Change> {
     HubNamespace::parse(name)?;
-    Some(Change::HubNamespace {
-        hub: name.clone(),
-        news: NamespaceNews::Object,
-    })
+    Some(Change::of_namespace(name, NamespaceNews::Object))
 }

@@ -156,12 +156,7 @@ impl GatewayIndex {
                 .secondary
                 .change((kind, &self.companions), &d.name, old, new);
             self.summary
-                .source(key, &mut project.summary, (kind, &d.name), old, new);
-        }
-        if !deltas.is_empty() {
-            let deletions = project.secondary.deleting().next().is_some();
-            self.summary
-                .note(key, !project.summary.problems.is_empty(), deletions);
+                .source(key, &mut project.instances, (kind, &d.name), old, new);
         }
         let mut applied = Applied::synced(synced);
         let (ready, largest) = (self.specs_synced(key), self.largest_spec);

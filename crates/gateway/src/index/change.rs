@@ -2,7 +2,8 @@
 //! concerns.
 
 use super::{
-    GatewayIndex, ObjectRef,
+    GatewayIndex, ObjectRef, TableId,
+    apply::Applied,
     derived::secondary::{entries, places::PlacesChanged},
     rows::{Binding, Cell, Companion, HubCopy, Source, Template, WriteBackDigest},
 };
@@ -71,13 +72,6 @@ pub enum Change {
         /// True if the write-back changed, false if its projection did.
         is_write_back: bool,
     },
-    /// A cell has one write-back of a deployment less: another one may have its place among the projected ones.
-    PlaceFreed {
-        /// The deployment.
-        deployment: ObjectRef,
-        /// The cell.
-        cell: Option<Arc<str>>,
-    },
     /// A namespace of a project appeared, disappeared or was created again.
     ProjectNamespace {
         /// The project.
@@ -88,13 +82,6 @@ pub enum Change {
         left: Option<Arc<str>>,
         /// Present hub namespace, if the namespace exists.
         hub: Option<Arc<str>>,
-    },
-    /// Locations or Networks that Workloads are checked against changed.
-    WorkloadChecks {
-        /// The project.
-        project: ProjectKey,
-        /// Cities or Networks that changed; `None` if their first list is complete, which concerns all Workloads.
-        names: Option<BTreeSet<Arc<str>>>,
     },
     /// The platform suspends a project, or ends that; or its plane is no longer another plane of the gateway.
     Suspension {
@@ -114,6 +101,16 @@ pub enum Change {
         /// Name of the object.
         name: Arc<str>,
     },
+}
+
+impl Change {
+    /// A change that all objects of a hub namespace may depend on.
+    pub(super) fn of_namespace(hub: &Arc<str>, news: NamespaceNews) -> Self {
+        Self::HubNamespace {
+            hub: hub.clone(),
+            news,
+        }
+    }
 }
 
 /// A change that all objects of a hub namespace may depend on.
@@ -388,15 +385,19 @@ impl GatewayIndex {
         &mut self,
         kind: KindId,
         delta: &RowChange<WriteBackDigest>,
-        changes: &mut Vec<Change>,
+        applied: &mut Applied,
     ) {
         let (hub, name) = &delta.name;
         let home = |row: Option<&Row<WriteBackDigest>>| {
             row.map(|r| (r.digest.deployment.clone(), r.digest.city.clone()))
         };
         let moved = home(self.hub.write_backs[kind].get(hub, name)) != home(delta.old.as_ref());
-        changes.extend(self.move_group(kind, &delta.name, delta.old.as_ref()));
-        changes.push(Change::Instance {
+        // A cell has one write-back of a deployment less: another one may have its place among the projected ones.
+        if let Some(group) = self.move_group(kind, &delta.name, delta.old.as_ref()) {
+            let next = self.next_projected(&group).into_iter();
+            applied.enqueue(next.map(|name| self.hub_key(TableId::WrittenBack(kind), hub, name)));
+        }
+        applied.changes.push(Change::Instance {
             instance: ObjectRef::new(kind, hub, name),
             moved,
             is_write_back: true,

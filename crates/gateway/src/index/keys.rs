@@ -2,10 +2,7 @@
 
 use super::{GatewayIndex, ObjectRef, TableId};
 use fedgate_api::names::{HubNamespace, ProjectKey};
-use fedgate_engine::{
-    key::{Key, Plane},
-    store::table::Row,
-};
+use fedgate_engine::key::{Key, Plane};
 use fedgate_kinds::CompanionKind;
 use std::sync::Arc;
 
@@ -26,7 +23,8 @@ impl GatewayIndex {
             self.referenced_keys(&hub, &mut keys);
             self.return_keys(&hub, &mut keys);
             for (i, table) in project.projections.enumerate() {
-                self.table_keys(TableId::WrittenBack(i), &hub, table.in_namespace(name), &mut keys);
+                let names = table.in_namespace(name).map(|(name, _)| name);
+                keys.extend(names.map(|name| self.hub_key(TableId::WrittenBack(i), &hub, name)));
             }
         }
         self.platform_keys_of(key, &mut keys);
@@ -38,9 +36,8 @@ impl GatewayIndex {
         let interpreters = self.kinds.iter().map(|kind| kind.interpreter.name.as_str());
         let interpreters = interpreters.map(|name| self.hub_key(TableId::Interpreters, "", name));
         let mut keys: Vec<Key> = interpreters.collect();
-        let sets = self.hub.city_sets.in_namespace("");
-        self.table_keys(TableId::CitySets, "", sets, &mut keys);
-        self.platform_hub_keys(&mut keys);
+        let platform = self.platform.ids().map(TableId::Platform);
+        self.keys_in("", std::iter::once(TableId::CitySets).chain(platform), &mut keys);
         for ((_, name), _) in self.hub.namespaces.iter() {
             if HubNamespace::parse(name).is_some() {
                 self.namespace_keys(name, &mut keys);
@@ -103,36 +100,27 @@ impl GatewayIndex {
         self.companion_keys(hub, keys);
     }
 
-    /// Keys of the hub's objects of these rows of a namespace.
-    fn table_keys<'a, D: 'a>(
-        &self,
-        table: TableId,
-        hub: &str,
-        rows: impl Iterator<Item = (&'a Arc<str>, &'a Row<D>)>,
-        keys: &mut Vec<Key>,
-    ) {
-        keys.extend(rows.map(|(name, _)| self.hub_key(table, hub, name)));
+    /// Keys of the hub's objects in a namespace, of these tables.
+    fn keys_in(&self, hub: &str, tables: impl Iterator<Item = TableId>, keys: &mut Vec<Key>) {
+        for table in tables {
+            let names = self.hub.table(table).into_iter().flat_map(|rows| rows.names(hub));
+            keys.extend(names.map(|name| self.hub_key(table, hub, name)));
+        }
     }
 
     /// Keys of the copies in a hub namespace.
     pub fn copy_keys(&self, hub: &str, keys: &mut Vec<Key>) {
-        for (i, table) in self.hub.copies.enumerate() {
-            self.table_keys(TableId::Federated(i), hub, table.in_namespace(hub), keys);
-        }
+        self.keys_in(hub, self.kinds.ids().map(TableId::Federated), keys);
     }
 
     /// Keys of the write-backs in a hub namespace.
     pub fn write_back_keys(&self, hub: &str, keys: &mut Vec<Key>) {
-        for (i, table) in self.hub.write_backs.enumerate() {
-            self.table_keys(TableId::WrittenBack(i), hub, table.in_namespace(hub), keys);
-        }
+        self.keys_in(hub, self.kinds.ids().map(TableId::WrittenBack), keys);
     }
 
     /// Keys of the companions in a hub namespace.
     pub fn companion_keys(&self, hub: &str, keys: &mut Vec<Key>) {
-        for (kind, table) in self.hub.companions.enumerate() {
-            self.table_keys(TableId::Companions(kind), hub, table.in_namespace(hub), keys);
-        }
+        self.keys_in(hub, self.companions.ids().map(TableId::Companions), keys);
     }
 
     /// Keys of the copies in a hub namespace that are there or to be there: those of objects with a member.
@@ -179,22 +167,17 @@ impl GatewayIndex {
             return Vec::new();
         }
         // Without its Namespace nothing tells whose a hub namespace was.
-        let is_there = self.hub.namespaces.get("", hub).is_some();
-        let of = is_there.then(|| self.project_of(hub));
-        let projects = self
-            .projects
-            .iter()
-            .filter(|(key, _)| of.is_none_or(|of| of == Some(*key)));
-        let leaving = projects.flat_map(|(key, project)| {
-            let all = project.secondary.all_leaving();
-            all.map(move |(namespace, kind, name)| (key, project, namespace, kind, name))
-        });
+        let of = self.project_of(hub);
+        if of.is_none() && self.hub.namespaces.get("", hub).is_some() {
+            return Vec::new();
+        }
+        let leaving = self.summary.deletions(of);
         leaving
-            .filter(|(_, project, namespace, kind, name)| {
-                let row = project.sources[*kind].get(namespace, name);
-                row.is_some_and(|row| row.digest.federation_namespace.as_deref() == Some(hub))
+            .filter_map(|((project, (kind, (namespace, name))), _)| {
+                let row = self.projects.get(project)?.sources[*kind].get(namespace, name)?;
+                let has_named = row.digest.federation_namespace.as_deref() == Some(hub);
+                (has_named && Self::holds(row)).then(|| self.source_key(*kind, project, namespace, name))
             })
-            .map(|(key, _, namespace, kind, name)| self.source_key(kind, key, namespace, name))
             .collect()
     }
 
@@ -203,12 +186,15 @@ impl GatewayIndex {
         let Some((project, owner)) = self.owning(hub) else {
             return Vec::new();
         };
-        let leaving = project.secondary.leaving(&owner.namespace);
+        let problems = self.summary.problems_in(self.kinds.ids(), owner);
+        let leaving = problems.filter(|((_, (kind, (namespace, name))), _)| {
+            let row = project.sources[*kind].get(namespace, name);
+            row.is_some_and(|row| row.deleting && Self::holds(row))
+                && self.hub.copies[*kind].get(hub, name).is_none()
+                && self.binding(*kind, hub, name).is_none()
+        });
         leaving
-            .filter(|(i, name)| {
-                self.hub.copies[*i].get(hub, name).is_none() && self.binding(*i, hub, name).is_none()
-            })
-            .map(|(i, name)| self.source_key(i, &owner.project, &owner.namespace, name))
+            .map(|((of, (kind, (namespace, name))), _)| self.source_key(*kind, of, namespace, name))
             .collect()
     }
 

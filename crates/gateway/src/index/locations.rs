@@ -6,12 +6,11 @@
 //! while an API server starts, it may deny kinds that it has.
 
 use super::{
-    GatewayIndex, Project, TableId,
+    GatewayIndex, TableId,
     apply::Applied,
-    derived::secondary::RefCounts,
-    networking::checks_changed,
-    resources::resource,
+    resources::Resources,
     rows::{Strings, has_condition},
+    tables::AnyTable,
 };
 use crate::settings::LocationSource;
 use fedgate_api::{keys, names::ProjectKey};
@@ -68,32 +67,12 @@ impl LocationKind {
             LocationSource::NetworkServices => &[Self::Binding, Self::NetworkLocation],
         }
     }
-
-    /// The API resource.
-    pub fn resource(self) -> ApiResource {
-        let networking = |kind, plural| resource("networking.datumapis.com", "v1alpha", kind, plural);
-        match self {
-            Self::Location => resource("locations.miloapis.com", "v1alpha1", "Location", "locations"),
-            Self::Binding => networking("LocationBinding", "locationbindings"),
-            Self::NetworkLocation => networking("Location", "locations"),
-        }
-    }
 }
 
 /// The tables that may be watched for a source.
 pub fn tables(source: LocationSource) -> impl Iterator<Item = TableId> {
     let kinds = LocationKind::of(source).iter().copied().map(TableId::Locations);
     kinds.chain((source != LocationSource::None).then_some(TableId::Availabilities))
-}
-
-/// `ServiceAvailability` of the service catalogue.
-pub(super) fn availability_resource() -> ApiResource {
-    resource(
-        "services.miloapis.com",
-        "v1alpha1",
-        "ServiceAvailability",
-        "serviceavailabilities",
-    )
 }
 
 /// A location of a project.
@@ -145,11 +124,10 @@ impl Availability {
     }
 }
 
-/// The `ServiceAvailabilities` of a project.
-#[derive(Debug, Default)]
-struct Availabilities {
-    rows: Table<Availability>,
-    locations: RefCounts<Arc<str>>,
+/// The locations at which the service is available.
+fn available(rows: &Table<Availability>) -> BTreeSet<Arc<str>> {
+    let live = rows.iter().filter(|(_, row)| !row.deleting);
+    live.filter_map(|(_, row)| row.digest.0.clone()).collect()
 }
 
 /// Whether the locations of a project are known.
@@ -172,7 +150,7 @@ pub struct ProjectLocations {
     kind: Option<LocationKind>,
     rows: Table<Location>,
     /// `None` if the project does not serve them: then each location counts as available.
-    availabilities: Option<Box<Availabilities>>,
+    availabilities: Option<Box<Table<Availability>>>,
 }
 
 impl ProjectLocations {
@@ -180,7 +158,7 @@ impl ProjectLocations {
     pub fn knowledge(&self, source: LocationSource) -> Knowledge {
         let complete = || {
             let availabilities = self.availabilities.as_ref();
-            self.rows.synced() && availabilities.is_none_or(|all| all.rows.synced())
+            self.rows.synced() && availabilities.is_none_or(|all| all.synced())
         };
         match (source, self.kind) {
             (LocationSource::None, _) => Knowledge::Unread,
@@ -190,20 +168,23 @@ impl ProjectLocations {
         }
     }
 
-    /// Number of objects in a table.
-    pub fn len(&self, table: TableId) -> usize {
-        match table {
-            TableId::Locations(kind) if self.kind == Some(kind) => self.rows.len(),
-            TableId::Availabilities => self.availabilities.as_ref().map_or(0, |all| all.rows.len()),
-            _ => 0,
+    /// The table of this id, if the project serves its kind and that counts.
+    pub(super) fn table(&self, id: TableId) -> Option<&dyn AnyTable> {
+        match id {
+            TableId::Locations(kind) if self.kind == Some(kind) => Some(&self.rows),
+            TableId::Availabilities => Some(self.availabilities.as_deref()?),
+            _ => None,
         }
     }
 
     /// All locations with their names, those of several namespaces in the order of these, each with whether it is
     /// placeable: new deployments may be placed there.
     pub fn listed(&self) -> impl Iterator<Item = (&Arc<str>, &Location, bool)> {
-        let rows = self.rows.iter();
-        rows.map(|((_, name), row)| (name, &row.digest, is_open(row) && self.is_available(name)))
+        let available = self.availabilities.as_ref().map(|all| available(all));
+        self.rows.iter().map(move |((_, name), row)| {
+            let is_available = available.as_ref().is_none_or(|all| all.contains(name));
+            (name, &row.digest, is_open(row) && is_available)
+        })
     }
 
     /// The cities with a placeable location.
@@ -212,27 +193,47 @@ impl ProjectLocations {
         placeable.filter_map(|(_, location, _)| location.city.as_ref())
     }
 
-    fn is_available(&self, location: &Arc<str>) -> bool {
-        let all = self.availabilities.as_ref();
-        all.is_none_or(|all| all.locations.contains(location))
+    /// The tables whose kinds are still looked for: those before the one that counts.
+    fn wanted(&self, source: LocationSource) -> impl Iterator<Item = TableId> {
+        let better = |kind: &LocationKind| Some(*kind) != self.kind;
+        let kinds = LocationKind::of(source).iter().copied().take_while(better);
+        let availabilities = source != LocationSource::None && self.availabilities.is_none();
+        kinds
+            .map(TableId::Locations)
+            .chain(availabilities.then_some(TableId::Availabilities))
     }
 
-    /// Kinds that are still looked for: those before the one that counts.
-    fn wanted(&self, source: LocationSource) -> Vec<ApiResource> {
-        let better = |kind: &&LocationKind| Some(**kind) != self.kind;
-        let kinds = LocationKind::of(source).iter().take_while(better);
-        let mut all: Vec<ApiResource> = kinds.map(|kind| kind.resource()).collect();
-        if source != LocationSource::None && self.availabilities.is_none() {
-            all.push(availability_resource());
+    /// The first kind of the source that is served, if it comes before the one that counts, counts from now on. Returns
+    /// the tables to watch and those that are replaced.
+    fn discover(
+        &mut self,
+        source: LocationSource,
+        resources: &Resources,
+        served: &[ApiResource],
+    ) -> (Vec<TableId>, Vec<TableId>) {
+        self.discovered = true;
+        let is_served = |table: &TableId| served.contains(&resources[*table]);
+        let found: Vec<TableId> = self.wanted(source).filter(is_served).collect();
+        let (mut watch, mut unwatch) = (Vec::new(), Vec::new());
+        for table in found {
+            match table {
+                TableId::Locations(kind) if watch.is_empty() => {
+                    unwatch.extend(self.kind.replace(kind).map(TableId::Locations));
+                    self.rows = Table::default();
+                }
+                TableId::Availabilities => self.availabilities = Some(Box::default()),
+                _ => continue,
+            }
+            watch.push(table);
         }
-        all
+        (watch, unwatch)
     }
 
     /// Lists all again from an older state of the project; the rows stay until then.
     pub(super) fn rewind(&mut self) {
         self.rows.rewind();
         if let Some(all) = &mut self.availabilities {
-            all.rows.rewind();
+            all.rewind();
         }
     }
 }
@@ -242,39 +243,14 @@ fn is_open(row: &Row<Location>) -> bool {
     !row.deleting && !row.digest.refused
 }
 
-impl Project {
-    /// The first kind of the source that is served, if it comes before the one that counts, counts from now on. Returns
-    /// the tables to watch and those that are replaced.
-    fn locations_discovered(
-        &mut self,
-        source: LocationSource,
-        served: &[ApiResource],
-    ) -> (Vec<TableId>, Vec<TableId>) {
-        let of = &mut self.locations;
-        of.discovered = true;
-        let (mut watch, mut unwatch) = (Vec::new(), Vec::new());
-        let wanted = LocationKind::of(source).iter().copied();
-        let mut better = wanted.take_while(|kind| Some(*kind) != of.kind);
-        if let Some(kind) = better.find(|kind| served.contains(&kind.resource())) {
-            unwatch.extend(of.kind.replace(kind).map(TableId::Locations));
-            watch.push(TableId::Locations(kind));
-            of.rows = Table::default();
-        }
-        if of.availabilities.is_none() && served.contains(&availability_resource()) {
-            of.availabilities = Some(Box::default());
-            watch.push(TableId::Availabilities);
-        }
-        (watch, unwatch)
-    }
-}
-
 impl GatewayIndex {
     /// The kinds of locations that are still looked for in a project.
     pub(super) fn wanted_location_kinds(&self, key: &ProjectKey) -> Vec<ApiResource> {
         let project = self.projects.get(key).filter(|_| self.workload_kind().is_some());
-        project.map_or(Vec::new(), |project| {
-            project.locations.wanted(self.checks.locations)
-        })
+        let wanted = project
+            .into_iter()
+            .flat_map(|of| of.locations.wanted(self.checks.locations));
+        wanted.map(|table| self.resource(table).clone()).collect()
     }
 
     /// Records which kinds of locations a project serves.
@@ -287,10 +263,11 @@ impl GatewayIndex {
         let Some(project) = self.projects.get_mut(key) else {
             return Discovered::default();
         };
-        let before = (project.locations.discovered, project.locations.knowledge(source));
-        let (watch, unwatch) = project.locations_discovered(source, served);
-        let after = project.locations.knowledge(source);
-        if !before.0 && project.locations.kind.is_none() && after == Knowledge::Pending {
+        let of = &mut project.locations;
+        let before = (of.discovered, of.knowledge(source));
+        let (watch, unwatch) = of.discover(source, &self.resources, served);
+        let after = of.knowledge(source);
+        if !before.0 && of.kind.is_none() && after == Knowledge::Pending {
             tracing::warn!(
                 project = %key,
                 next = "install the kind in the project, or choose another --location-source",
@@ -299,7 +276,7 @@ impl GatewayIndex {
         }
         let changed = before.1 != after && after != Knowledge::Pending;
         Discovered {
-            changes: checks_changed(key, changed, BTreeSet::new()).changes,
+            changes: self.checks_changed(key, changed, BTreeSet::new()).changes,
             watch,
             unwatch,
         }
@@ -353,25 +330,9 @@ impl GatewayIndex {
         let Some(all) = &mut of.availabilities else {
             return Applied::default();
         };
-        let (deltas, _) = apply_event(&mut all.rows, event, &mut self.words, Availability::read);
-        let mut before: BTreeMap<Arc<str>, bool> = BTreeMap::new();
-        for RowChange { name, old } in &deltas {
-            let location = |row: &Row<Availability>| row.digest.0.clone().filter(|_| !row.deleting);
-            let old = old.as_ref().and_then(location);
-            let new = all.rows.get(&name.0, &name.1).and_then(location);
-            for location in old.iter().chain(&new) {
-                let was = all.locations.contains(location);
-                before.entry(location.clone()).or_insert(was);
-            }
-            if let Some(location) = new {
-                all.locations.add(location);
-            }
-            if let Some(location) = old {
-                all.locations.take(&location);
-            }
-        }
-        before.retain(|location, was| all.locations.contains(location) != *was);
-        let mut names: BTreeSet<Arc<str>> = before.into_keys().collect();
+        let before = available(all);
+        apply_event(all, event, &mut self.words, Availability::read);
+        let mut names: BTreeSet<Arc<str>> = before.symmetric_difference(&available(all)).cloned().collect();
         let cities: Vec<Arc<str>> = of
             .rows
             .iter()
@@ -391,7 +352,7 @@ impl GatewayIndex {
         let project = self.projects.get(key);
         let knowledge = project.map(|project| project.locations.knowledge(self.checks.locations));
         let is_known = knowledge == Some(Knowledge::Complete);
-        checks_changed(
+        self.checks_changed(
             key,
             is_known && was_pending,
             if is_known { names } else { BTreeSet::new() },

@@ -21,13 +21,13 @@ mod resources;
 pub mod returned;
 mod rewind;
 pub mod rows;
-mod tables;
+pub mod tables;
 #[cfg(test)]
 mod tests;
 pub mod watches;
 
 use super::route::Route;
-use derived::by_cell::WriteBacksByCell;
+use derived::by_cell::Group;
 use derived::known_plane::PlaneUids;
 use derived::ownership::OwnershipClaim;
 use derived::project_hub::HubIdentity;
@@ -59,7 +59,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use tables::TableMap;
 
 pub use apply_project::NO_PROJECT_UID;
 pub use derived::kept::Kept;
@@ -103,6 +102,16 @@ pub enum TableId {
     Platform(KindId),
 }
 
+/// Tables that every hub has, independent of the federated kinds.
+const HUB_TABLES: [TableId; 6] = [
+    TableId::Namespaces,
+    TableId::Clusters,
+    TableId::CitySets,
+    TableId::CityPolicies,
+    TableId::Bindings,
+    TableId::Interpreters,
+];
+
 /// State of the hub.
 #[derive(Debug, Default)]
 pub struct Hub {
@@ -134,8 +143,8 @@ pub struct Hub {
     pub secondary: HubIndex,
     /// Bindings without their template.
     pub outlived: BTreeSet<Name>,
-    /// Names of write-backs by their deployment.
-    pub by_deployment: HashMap<ObjectRef, WriteBacksByCell>,
+    /// Names of write-backs by their groups.
+    pub by_deployment: BTreeMap<Group, BTreeSet<Arc<str>>>,
     /// UID of the hub, with the hubs that it replaces.
     pub identity: HubIdentity,
     /// The codes of city sets whose names do not contain them, from their policies.
@@ -185,8 +194,7 @@ pub struct GatewayIndex {
     pub companions: Arc<CompanionKinds>,
     /// The kinds of the platform; their tables are in their order.
     pub platform: Arc<PerKind<PlatformKind>>,
-    tables: TableMap,
-    /// Resources of foreign kinds.
+    /// API resources of the tables.
     pub resources: Arc<Resources>,
     /// Checks of Workloads that read more of a project than its Workloads.
     pub checks: WorkloadChecks,
@@ -229,13 +237,11 @@ impl GatewayIndex {
             write_backs: kinds.map(|_| Table::with_bodies()),
             ..Hub::default()
         };
-        let resources = Arc::default();
         Self {
-            tables: TableMap::new(&resources, &kinds, &companions, &PerKind::from(Vec::new())),
+            resources: Arc::new(Resources::new(&kinds, &companions, &PerKind::from(Vec::new()))),
             kinds,
             companions: Arc::new(companions),
             platform: Arc::new(PerKind::from(Vec::new())),
-            resources,
             checks,
             largest_spec: crate::settings::LARGEST_SPEC,
             hub,
@@ -270,64 +276,68 @@ impl GatewayIndex {
 
     /// The tables that are watched on the hub.
     pub fn hub_tables(&self) -> Vec<TableId> {
-        tables::HUB
+        self.on_hub().collect()
+    }
+
+    /// As [`GatewayIndex::hub_tables`], one by one.
+    fn on_hub(&self) -> impl Iterator<Item = TableId> {
+        HUB_TABLES
             .into_iter()
             .chain(self.companions.ids().map(TableId::Companions))
             .chain(self.has_pins().then_some(TableId::Pins))
             .chain(self.has_returns().then_some(TableId::Returned))
-            .chain(tables::federated(&self.kinds))
+            .chain(self.federated_tables())
             .chain(self.platform.ids().map(TableId::Platform))
-            .collect()
     }
 
     /// The tables that are watched in a project from the start; `ConfigMaps` and Secrets follow once an object
     /// references them.
     pub fn project_tables(&self) -> Vec<TableId> {
-        let mut tables = vec![TableId::Namespaces];
-        if self.workload_kind().is_some() {
-            tables.push(TableId::Workloads);
-            tables.extend(self.checks.tables());
-        }
-        tables.extend(tables::federated(&self.kinds));
-        tables.extend(self.has_returns().then_some(TableId::Returned));
-        tables
+        self.in_project().collect()
+    }
+
+    /// As [`GatewayIndex::project_tables`], one by one.
+    fn in_project(&self) -> impl Iterator<Item = TableId> {
+        let workloads = self.workload_kind().map(|_| TableId::Workloads);
+        let checks = workloads.into_iter().flat_map(|_| self.checks.tables());
+        std::iter::once(TableId::Namespaces)
+            .chain(workloads)
+            .chain(checks)
+            .chain(self.federated_tables())
+            .chain(self.has_returns().then_some(TableId::Returned))
+    }
+
+    /// Tables of the federated kinds and of their write-back kinds.
+    fn federated_tables(&self) -> impl Iterator<Item = TableId> {
+        let of_kinds = self.kinds.ids();
+        let tables = of_kinds.flat_map(|kind| [TableId::Federated(kind), TableId::WrittenBack(kind)]);
+        tables.filter(|table| self.resources.has(*table))
     }
 
     /// The kind that the workload controller writes, if it is federated here.
     pub fn workload_kind(&self) -> Option<KindId> {
-        self.kinds.position(|k| {
-            k.resource.group == self.resources.workloads.group && k.resource.kind == "WorkloadDeployment"
-        })
-    }
-
-    fn resource_of(&self, table: TableId) -> &ApiResource {
-        tables::resource(
-            &self.resources,
-            &self.kinds,
-            &self.companions,
-            &self.platform,
-            table,
-        )
+        self.kinds
+            .position(|k| k.resource.group == fedgate_api::GROUP && k.resource.kind == "WorkloadDeployment")
     }
 
     /// The resource of a table.
-    pub fn resource(&self, table: TableId) -> ApiResource {
-        self.resource_of(table).clone()
+    pub fn resource(&self, table: TableId) -> &ApiResource {
+        &self.resources[table]
     }
 
     /// The name of a table's resource in paths.
     pub fn plural(&self, table: TableId) -> &str {
-        &self.resource_of(table).plural
+        &self.resource(table).plural
     }
 
     /// The kind of the objects in a table.
     pub fn kind_of(&self, table: TableId) -> Kind {
-        self.tables.kind(table)
+        self.resources.kind(table).clone()
     }
 
     /// The table of a kind.
     pub fn table_of_kind(&self, kind: &Kind) -> Option<TableId> {
-        self.tables.of(kind)
+        self.resources.table_of(kind)
     }
 
     /// The cluster label that all federated kinds share.

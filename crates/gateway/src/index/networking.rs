@@ -4,10 +4,11 @@
 //! The gateway watches each kind only if its check is on. A project may lack their CRDs, so neither list counts towards
 //! the readiness of a project: while a list is missing, only the project's Workloads wait.
 
-use super::{GatewayIndex, Project, TableId, apply::Applied, catalog::Catalog, change::Change};
+use super::{GatewayIndex, TableId, apply::Applied, catalog::Catalog};
 use crate::settings::LocationSource;
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
+    key::Key,
     plane::watch::WatchEvent,
     store::{apply::apply_event, table::Row},
 };
@@ -33,16 +34,6 @@ impl WorkloadChecks {
     }
 }
 
-impl Project {
-    /// Namespace and name of the Networks that are not terminating.
-    pub fn live_networks(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
-        self.networks
-            .iter()
-            .filter(|(_, row)| !row.deleting)
-            .map(|((namespace, name), _)| (namespace, name))
-    }
-}
-
 impl GatewayIndex {
     /// Applies an event of a project's Networks. Their list is not among the lists that a project needs: `synced` stays
     /// unset.
@@ -58,19 +49,35 @@ impl GatewayIndex {
             .map(|d| d.name.1)
             .collect();
         let synced = project.networks.synced();
-        checks_changed(key, first, if synced { names } else { BTreeSet::new() })
+        self.checks_changed(key, first, if synced { names } else { BTreeSet::new() })
     }
-}
 
-/// The Workloads of a project may pass or fail their checks: with the first complete list all of them, later those that
-/// name one of `names`.
-pub(super) fn checks_changed(project: &ProjectKey, first: bool, names: BTreeSet<Arc<str>>) -> Applied {
-    let changes = (first || !names.is_empty()).then(|| Change::WorkloadChecks {
-        project: project.clone(),
-        names: (!first).then_some(names),
-    });
-    Applied {
-        changes: changes.into_iter().collect(),
-        ..Applied::default()
+    /// The Workloads of a project may pass or fail their checks: with the first complete list all of them, later those that
+    /// name one of `names`.
+    pub(super) fn checks_changed(&self, key: &ProjectKey, first: bool, names: BTreeSet<Arc<str>>) -> Applied {
+        let mut applied = Applied::default();
+        if first || !names.is_empty() {
+            applied.enqueue(self.workloads_naming(key, Some(&names).filter(|_| !first)));
+        }
+        applied
+    }
+
+    /// Keys of the Workloads of a project that name one of these cities or Networks; of all without `names`.
+    pub fn workloads_naming(&self, key: &ProjectKey, names: Option<&BTreeSet<Arc<str>>>) -> Vec<Key> {
+        // A Workload's text holds each city and Network that it names as a JSON string. The same string elsewhere in the
+        // text costs one reconcile without effect, and so does a Workload whose text is not kept.
+        let quoted: Option<Vec<String>> = names.map(|names| {
+            let quoted = names.iter().filter_map(|name| serde_json::to_string(name).ok());
+            quoted.collect()
+        });
+        let concerned = |text: Option<&str>| match (&quoted, text) {
+            (Some(names), Some(text)) => names.iter().any(|name| text.contains(name)),
+            (None, _) | (_, None) => true,
+        };
+        let of = self.projects.get(key).into_iter();
+        let workloads = of.flat_map(|of| of.workloads.iter());
+        let concerned = workloads.filter(|(_, row)| concerned(row.digest.text()));
+        let keys = concerned.map(|((namespace, name), _)| self.workload_key(key, namespace, name));
+        keys.collect()
     }
 }

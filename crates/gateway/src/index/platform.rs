@@ -3,10 +3,9 @@
 //! digest.
 
 use super::{
-    GatewayIndex, Project, TableId,
+    GatewayIndex, Project, Resources, TableId,
     apply::Applied,
     rows::{PlatformObject, PlatformProjection},
-    tables::TableMap,
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
@@ -30,18 +29,12 @@ pub struct OfPlatform {
     pub rows: Table<PlatformProjection>,
 }
 
-impl OfPlatform {
-    pub(super) fn rewind(&mut self) {
-        self.rows.rewind();
-    }
-}
-
 impl GatewayIndex {
     /// Adds kinds of the platform to an index that nothing is engaged in yet.
     #[must_use]
     pub fn with_platform(mut self, kinds: Vec<PlatformKind>) -> Self {
         let kinds: PerKind<PlatformKind> = kinds.into();
-        self.tables = TableMap::new(&self.resources, &self.kinds, &self.companions, &kinds);
+        self.resources = Arc::new(Resources::new(&self.kinds, &self.companions, &kinds));
         self.hub.platform = kinds.map(|_| Table::default());
         self.platform = Arc::new(kinds);
         self
@@ -142,14 +135,6 @@ impl GatewayIndex {
         };
         for kind in self.platform.ids() {
             self.compared_keys(kind, key, project, keys);
-        }
-    }
-
-    /// Keys of the hub's objects of the platform's kinds.
-    pub(super) fn platform_hub_keys(&self, keys: &mut Vec<Key>) {
-        for (kind, table) in self.hub.platform.enumerate() {
-            let names = table.iter().map(|((_, name), _)| name);
-            keys.extend(names.map(|name| self.hub_key(TableId::Platform(kind), "", name)));
         }
     }
 

@@ -7,7 +7,6 @@ use super::{
     derived::known_plane::KnownPlane,
     derived::project_hub::OtherHub,
     derived::secondary::{RefCounts, SourceIndex},
-    derived::summary::OfProject,
     locations::ProjectLocations,
     platform::OfPlatform,
     rows::{OwnReturn, Payload, Projection, Source, WorkloadDigest},
@@ -18,6 +17,7 @@ use fedgate_engine::{
     store::table::{Name, Row, Table},
 };
 use fedgate_kinds::{CompanionSet, KindId, PerCompanionKind, PerKind};
+use fedgate_operations::Instances;
 use std::sync::Arc;
 
 /// State of a project.
@@ -61,8 +61,8 @@ pub struct Project {
     pub references_watched: CompanionSet,
     /// Kinds of companions that the project forbids to list, or does not serve.
     pub forbidden: CompanionSet,
-    /// Sums over the objects of the federated kinds.
-    pub summary: OfProject,
+    /// Instances that the objects of the federated kinds report.
+    pub instances: Instances,
     /// The hubs that its deployments name.
     pub hubs: RefCounts<Arc<str>>,
     /// The other hub that deployments of the project name.
@@ -96,6 +96,15 @@ impl GatewayIndex {
         }
         self.projects.insert(key, project);
         self.engagements
+    }
+
+    /// The Instances that all deployments report.
+    pub fn reported_instances(&self) -> Instances {
+        let mut all = Instances::default();
+        self.projects
+            .values()
+            .for_each(|project| all += project.instances);
+        all
     }
 
     /// The project namespace that owns a hub namespace, and its project.
@@ -135,10 +144,5 @@ impl GatewayIndex {
         self.track(&changes);
         self.touch(&changes);
         changes
-    }
-
-    /// True while the platform suspends a project.
-    pub fn is_suspended(&self, key: &ProjectKey) -> bool {
-        self.projects.get(key).is_some_and(|project| project.suspended)
     }
 }

@@ -1,91 +1,129 @@
-//! API resources that the gateway uses beside the federated kinds.
+//! The API resources of the tables, and the mapping from kinds to tables. Every event and every reconcile needs the mapping,
+//! so it is built only once.
 
-use super::locations::{LocationKind, availability_resource};
-use kube::core::ApiResource;
+use super::{HUB_TABLES, TableId, locations::LocationKind};
+use fedgate_engine::{key::Kind, random::HashMap};
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, PerKind, PlatformKind};
+use kube::core::{ApiResource, GroupVersionKind};
+use std::ops::Index;
 
-/// An API resource; the core group is the empty string.
-pub fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
-    ApiResource {
-        group: group.into(),
-        version: version.into(),
-        api_version: if group.is_empty() {
-            version.into()
-        } else {
-            format!("{group}/{version}")
-        },
-        kind: kind.into(),
-        plural: plural.into(),
-    }
+/// Group of the network services.
+const NETWORKING: &str = "networking.datumapis.com";
+
+/// Tables that only projects have, beside those of locations.
+const PROJECT_TABLES: [TableId; 3] = [TableId::Workloads, TableId::Availabilities, TableId::Networks];
+
+/// The resource of a table that does not depend on the federated kinds.
+fn fixed(table: TableId) -> Option<(TableId, ApiResource)> {
+    let (group, version, kind) = match table {
+        TableId::Namespaces => ("", "v1", "Namespace"),
+        TableId::Clusters => ("cluster.karmada.io", "v1alpha1", "Cluster"),
+        TableId::CitySets => ("policy.karmada.io", "v1alpha1", "ClusterPropagationPolicy"),
+        TableId::CityPolicies => ("policy.karmada.io", "v1alpha1", "PropagationPolicy"),
+        TableId::Bindings => ("work.karmada.io", "v1alpha2", "ResourceBinding"),
+        TableId::Interpreters => {
+            let kind = "ResourceInterpreterCustomization";
+            ("config.karmada.io", "v1alpha1", kind)
+        }
+        TableId::Workloads => (fedgate_api::GROUP, "v1alpha", "Workload"),
+        TableId::Locations(LocationKind::Location) => ("locations.miloapis.com", "v1alpha1", "Location"),
+        TableId::Locations(LocationKind::Binding) => (NETWORKING, "v1alpha", "LocationBinding"),
+        TableId::Locations(LocationKind::NetworkLocation) => (NETWORKING, "v1alpha", "Location"),
+        TableId::Availabilities => ("services.miloapis.com", "v1alpha1", "ServiceAvailability"),
+        TableId::Networks => (NETWORKING, "v1alpha", "Network"),
+        TableId::Companions(_)
+        | TableId::Pins
+        | TableId::Returned
+        | TableId::Federated(_)
+        | TableId::WrittenBack(_)
+        | TableId::Platform(_) => return None,
+    };
+    Some((table, resource(group, version, kind)))
 }
 
-/// The API resources that the gateway uses beside the federated kinds.
+/// An API resource; the core group is the empty string.
+pub fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// The API resources of the tables; see the module.
 #[derive(Debug, Clone)]
 pub struct Resources {
-    /// v1 Namespace.
-    pub namespaces: ApiResource,
-    /// v1 `ConfigMap`.
-    pub config_maps: ApiResource,
-    /// Karmada's member cluster: a cell.
-    pub clusters: ApiResource,
-    /// Karmada's `ClusterPropagationPolicy`.
-    pub city_sets: ApiResource,
-    /// Karmada's `PropagationPolicy`.
-    pub city_policies: ApiResource,
-    /// Karmada's `ResourceBinding`.
-    pub bindings: ApiResource,
-    /// Karmada's `ResourceInterpreterCustomization`.
-    pub interpreters: ApiResource,
-    /// Workload of our compute API.
-    pub workloads: ApiResource,
-    /// The kinds that tell a project's locations, in the order of [`LocationKind::ALL`].
-    locations: [ApiResource; LocationKind::ALL.len()],
-    /// `ServiceAvailability` of the service catalogue.
-    pub availabilities: ApiResource,
-    /// Network of the network services.
-    pub networks: ApiResource,
+    resources: HashMap<TableId, (Kind, ApiResource)>,
+    tables: HashMap<Kind, TableId>,
 }
 
 impl Default for Resources {
+    /// The resources that do not depend on the federated kinds.
     fn default() -> Self {
-        Self {
-            namespaces: resource("", "v1", "Namespace", "namespaces"),
-            config_maps: resource("", "v1", "ConfigMap", "configmaps"),
-            clusters: resource("cluster.karmada.io", "v1alpha1", "Cluster", "clusters"),
-            city_sets: resource(
-                "policy.karmada.io",
-                "v1alpha1",
-                "ClusterPropagationPolicy",
-                "clusterpropagationpolicies",
-            ),
-            city_policies: resource(
-                "policy.karmada.io",
-                "v1alpha1",
-                "PropagationPolicy",
-                "propagationpolicies",
-            ),
-            bindings: resource(
-                "work.karmada.io",
-                "v1alpha2",
-                "ResourceBinding",
-                "resourcebindings",
-            ),
-            interpreters: resource(
-                "config.karmada.io",
-                "v1alpha1",
-                "ResourceInterpreterCustomization",
-                "resourceinterpretercustomizations",
-            ),
-            workloads: resource("compute.datumapis.com", "v1alpha", "Workload", "workloads"),
-            locations: LocationKind::ALL.map(LocationKind::resource),
-            availabilities: availability_resource(),
-            networks: resource("networking.datumapis.com", "v1alpha", "Network", "networks"),
-        }
+        let kinds = PerKind::from(Vec::new());
+        Self::new(&kinds, &CompanionKinds::default(), &PerKind::from(Vec::new()))
     }
 }
 
 impl Resources {
-    /// The resource of a kind that tells locations.
-    pub fn location(&self, kind: LocationKind) -> &ApiResource {
-        &self.locations[kind as usize]
+    pub(super) fn new(
+        kinds: &PerKind<FederatedKind>,
+        companions: &CompanionKinds,
+        platform: &PerKind<PlatformKind>,
+    ) -> Self {
+        let of_projects = PROJECT_TABLES
+            .into_iter()
+            .chain(LocationKind::ALL.map(TableId::Locations));
+        let fixed = HUB_TABLES.into_iter().chain(of_projects).filter_map(fixed);
+        let data = companions
+            .ids()
+            .map(|kind| (TableId::Companions(kind), companions[kind].clone()));
+        let special = [
+            (TableId::Pins, companions[CompanionKind::CONFIG_MAP].clone()),
+            (TableId::Returned, companions[CompanionKind::SECRET].clone()),
+        ];
+        let federated = kinds.enumerate().flat_map(|(i, kind)| {
+            let written_back = kind.write_back.as_ref();
+            let written_back = written_back.map(|rules| (TableId::WrittenBack(i), rules.resource.clone()));
+            std::iter::once((TableId::Federated(i), kind.resource.clone())).chain(written_back)
+        });
+        let of_platform = platform.enumerate();
+        let of_platform = of_platform.map(|(i, kind)| (TableId::Platform(i), kind.resource.clone()));
+        let mut all = Self {
+            resources: HashMap::default(),
+            tables: HashMap::default(),
+        };
+        for (table, resource) in fixed
+            .into_iter()
+            .chain(data)
+            .chain(special)
+            .chain(federated)
+            .chain(of_platform)
+        {
+            let kind = Kind::of(&resource);
+            // If two federated kinds share a write-back kind, the first table counts; so do the companions before pins and returns.
+            all.tables.entry(kind.clone()).or_insert(table);
+            all.resources.insert(table, (kind, resource));
+        }
+        all
+    }
+
+    /// The table of a kind.
+    pub(super) fn table_of(&self, kind: &Kind) -> Option<TableId> {
+        self.tables.get(kind).copied()
+    }
+
+    /// The kind of the objects in a table.
+    pub(super) fn kind(&self, table: TableId) -> &Kind {
+        &self.resources[&table].0
+    }
+
+    /// True if the index has a table.
+    pub(super) fn has(&self, table: TableId) -> bool {
+        self.resources.contains_key(&table)
+    }
+}
+
+impl Index<TableId> for Resources {
+    type Output = ApiResource;
+
+    fn index(&self, table: TableId) -> &ApiResource {
+        &self.resources[&table].1
     }
 }

@@ -1,6 +1,7 @@
-//! Handles a plane that was restored to an older state: the next lists alone decide which rows remain.
+//! Handles a plane that was restored to an older state: the next lists alone decide which rows remain. All else follows the
+//! rows, and stays unchanged until the lists change them.
 
-use super::{GatewayIndex, Hub, Project, platform::OfPlatform};
+use super::{GatewayIndex, Hub, Project};
 use fedgate_engine::{key::Plane, store::table::Table};
 use fedgate_kinds::CompanionSet;
 
@@ -31,82 +32,34 @@ impl GatewayIndex {
 
 impl Project {
     fn rewind(&mut self, engagement: u64) {
-        let Self {
-            engagement: of,
-            namespaces,
-            workloads,
-            locations,
-            networks,
-            sources,
-            projections,
-            platform,
-            referable,
-            returned,
-            // These follow the rows and stay unchanged until the lists change the rows.
-            uid: _,
-            is_identified: _,
-            suspended: _,
-            secondary: _,
-            workloads_by_uid: _,
-            workload_texts: _,
-            references: _,
-            forbidden: _,
-            summary: _,
-            hubs: _,
-            other_hub: _,
-            known_plane: _,
-            references_watched,
-        } = self;
-        *of = engagement;
+        self.engagement = engagement;
         // The command of the earlier engagement may come too late.
-        *references_watched = CompanionSet::default();
-        namespaces.rewind();
-        workloads.rewind();
-        locations.rewind();
-        networks.rewind();
-        sources.iter_mut().for_each(Table::rewind);
-        projections.iter_mut().for_each(Table::rewind);
-        platform.iter_mut().for_each(OfPlatform::rewind);
-        referable.iter_mut().for_each(Table::rewind);
-        returned.rewind();
+        self.references_watched = CompanionSet::default();
+        self.namespaces.rewind();
+        self.workloads.rewind();
+        self.locations.rewind();
+        self.networks.rewind();
+        self.sources.iter_mut().for_each(Table::rewind);
+        self.projections.iter_mut().for_each(Table::rewind);
+        self.platform.iter_mut().for_each(|of| of.rows.rewind());
+        self.referable.iter_mut().for_each(Table::rewind);
+        self.returned.rewind();
     }
 }
 
 impl Hub {
     fn rewind(&mut self) {
-        let Self {
-            namespaces,
-            clusters,
-            city_sets,
-            city_policies,
-            bindings,
-            interpreters,
-            companions,
-            pins,
-            returned,
-            copies,
-            write_backs,
-            platform,
-            // These follow the rows.
-            secondary: _,
-            outlived: _,
-            by_deployment: _,
-            identity: _,
-            sets: _,
-            user: _,
-            engagement: _,
-        } = self;
-        namespaces.rewind();
-        clusters.rewind();
-        city_sets.rewind();
-        city_policies.rewind();
-        bindings.rewind();
-        interpreters.rewind();
-        companions.iter_mut().for_each(Table::rewind);
-        pins.rewind();
-        returned.rewind();
-        copies.iter_mut().for_each(Table::rewind);
-        write_backs.iter_mut().for_each(Table::rewind);
-        platform.iter_mut().for_each(Table::rewind);
+        self.namespaces.rewind();
+        self.clusters.rewind();
+        self.city_sets.rewind();
+        self.city_policies.rewind();
+        self.bindings.rewind();
+        self.interpreters.rewind();
+        self.companions.iter_mut().for_each(Table::rewind);
+        self.pins.rewind();
+        self.returned.rewind();
+        self.copies.iter_mut().for_each(Table::rewind);
+        self.write_backs.iter_mut().for_each(Table::rewind);
+        self.platform.iter_mut().for_each(Table::rewind);
     }
 }

@@ -1,100 +1,83 @@
-//! Maps tables to kinds and back. Every event and every reconcile needs the mapping, so it is built only once.
+//! The tables of a plane by their ids, whatever their rows are.
 
-use super::{TableId, locations::LocationKind, resources::Resources};
-use fedgate_engine::key::Kind;
-use fedgate_engine::random::HashMap;
-use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, PerKind, PlatformKind};
-use kube::core::ApiResource;
+use super::{Hub, Project, TableId};
+use fedgate_engine::store::table::Table;
+use std::sync::Arc;
 
-/// Tables that every hub has, independent of the federated kinds.
-pub(super) const HUB: [TableId; 6] = [
-    TableId::Namespaces,
-    TableId::Clusters,
-    TableId::CitySets,
-    TableId::CityPolicies,
-    TableId::Bindings,
-    TableId::Interpreters,
-];
-/// Tables that only projects have.
-const PROJECT: [TableId; 3] = [TableId::Workloads, TableId::Availabilities, TableId::Networks];
-
-/// Mapping between tables and kinds; see the module.
-#[derive(Debug)]
-pub(super) struct TableMap {
-    kinds: HashMap<TableId, Kind>,
-    tables: HashMap<Kind, TableId>,
+/// A table, whatever its rows are.
+pub trait AnyTable {
+    /// True if a complete list has been read.
+    fn synced(&self) -> bool;
+    /// True if the absence of an object proves its deletion.
+    fn proves(&self) -> bool;
+    /// Number of rows.
+    fn count(&self) -> usize;
+    /// Names of the rows of a namespace, in order.
+    fn names<'a>(&'a self, namespace: &'a str) -> Box<dyn Iterator<Item = &'a Arc<str>> + 'a>;
 }
 
-impl TableMap {
-    pub(super) fn new(
-        resources: &Resources,
-        kinds: &PerKind<FederatedKind>,
-        companions: &CompanionKinds,
-        platform: &PerKind<PlatformKind>,
-    ) -> Self {
-        let mut all = Self {
-            kinds: HashMap::default(),
-            tables: HashMap::default(),
+impl<D: PartialEq> AnyTable for Table<D> {
+    fn synced(&self) -> bool {
+        Table::synced(self)
+    }
+
+    fn proves(&self) -> bool {
+        Table::proves(self)
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn names<'a>(&'a self, namespace: &'a str) -> Box<dyn Iterator<Item = &'a Arc<str>> + 'a> {
+        Box::new(self.in_namespace(namespace).map(|(name, _)| name))
+    }
+}
+
+impl Hub {
+    /// The table of this id; `None` for one that only projects have.
+    pub fn table(&self, id: TableId) -> Option<&dyn AnyTable> {
+        let table: &dyn AnyTable = match id {
+            TableId::Namespaces => &self.namespaces,
+            TableId::Clusters => &self.clusters,
+            TableId::CitySets => &self.city_sets,
+            TableId::CityPolicies => &self.city_policies,
+            TableId::Bindings => &self.bindings,
+            TableId::Interpreters => &self.interpreters,
+            TableId::Companions(kind) => &self.companions[kind],
+            TableId::Pins => &self.pins,
+            TableId::Returned => &self.returned,
+            TableId::Federated(kind) => &self.copies[kind],
+            TableId::WrittenBack(kind) => &self.write_backs[kind],
+            TableId::Platform(kind) => &self.platform[kind],
+            TableId::Workloads | TableId::Locations(_) | TableId::Availabilities | TableId::Networks => {
+                return None;
+            }
         };
-        let locations = LocationKind::ALL.map(TableId::Locations);
-        let of_projects = PROJECT.into_iter().chain(locations);
-        let hub = HUB.into_iter().chain(companions.ids().map(TableId::Companions));
-        let hub = hub.chain([TableId::Pins, TableId::Returned]);
-        let of_kinds = federated(kinds).chain(platform.ids().map(TableId::Platform));
-        for table in hub.chain(of_projects).chain(of_kinds) {
-            let kind = Kind::of(resource(resources, kinds, companions, platform, table));
-            all.kinds.insert(table, kind.clone());
-            // If two federated kinds share a write-back kind, the first table counts; so do the companions before pins and returns.
-            all.tables.entry(kind).or_insert(table);
-        }
-        all
-    }
-
-    pub(super) fn of(&self, kind: &Kind) -> Option<TableId> {
-        self.tables.get(kind).copied()
-    }
-
-    /// The kind of a table that these federated kinds have.
-    pub(super) fn kind(&self, table: TableId) -> Kind {
-        self.kinds[&table].clone()
+        Some(table)
     }
 }
 
-/// Tables of the federated kinds and of their write-back kinds.
-pub(super) fn federated(kinds: &PerKind<FederatedKind>) -> impl Iterator<Item = TableId> {
-    kinds.enumerate().flat_map(|(i, kind)| {
-        std::iter::once(TableId::Federated(i))
-            .chain(kind.write_back.is_some().then_some(TableId::WrittenBack(i)))
-    })
-}
-
-/// The API resource of a table.
-pub(super) fn resource<'a>(
-    r: &'a Resources,
-    kinds: &'a PerKind<FederatedKind>,
-    companions: &'a CompanionKinds,
-    platform: &'a PerKind<PlatformKind>,
-    table: TableId,
-) -> &'a ApiResource {
-    match table {
-        TableId::Namespaces => &r.namespaces,
-        TableId::Clusters => &r.clusters,
-        TableId::CitySets => &r.city_sets,
-        TableId::CityPolicies => &r.city_policies,
-        TableId::Bindings => &r.bindings,
-        TableId::Interpreters => &r.interpreters,
-        TableId::Companions(kind) => &companions[kind],
-        TableId::Pins => &r.config_maps,
-        TableId::Returned => &companions[CompanionKind::SECRET],
-        TableId::Workloads => &r.workloads,
-        TableId::Locations(kind) => r.location(kind),
-        TableId::Availabilities => &r.availabilities,
-        TableId::Networks => &r.networks,
-        TableId::Federated(i) => &kinds[i].resource,
-        TableId::WrittenBack(i) => kinds[i]
-            .write_back
-            .as_ref()
-            .map_or(&kinds[i].resource, |w| &w.resource),
-        TableId::Platform(i) => &platform[i].resource,
+impl Project {
+    /// The table of this id; `None` for one that only the hub has, or whose kind the project does not serve.
+    pub fn table(&self, id: TableId) -> Option<&dyn AnyTable> {
+        let table: &dyn AnyTable = match id {
+            TableId::Namespaces => &self.namespaces,
+            TableId::Workloads => &self.workloads,
+            TableId::Networks => &self.networks,
+            TableId::Companions(kind) => &self.referable[kind],
+            TableId::Returned => &self.returned,
+            TableId::Federated(kind) => &self.sources[kind],
+            TableId::WrittenBack(kind) => &self.projections[kind],
+            TableId::Platform(kind) => &self.platform[kind].rows,
+            TableId::Locations(_) | TableId::Availabilities => return self.locations.table(id),
+            TableId::Clusters
+            | TableId::CitySets
+            | TableId::CityPolicies
+            | TableId::Bindings
+            | TableId::Pins
+            | TableId::Interpreters => return None,
+        };
+        Some(table)
     }
 }

@@ -153,12 +153,12 @@ impl Index for GatewayIndex {
     }
 
     fn tables(&self) -> Vec<(PlaneKind, TableId)> {
-        let hub = self.hub_tables().into_iter().map(|table| (PlaneKind::Hub, table));
+        let hub = self.on_hub().map(|table| (PlaneKind::Hub, table));
         let referenced = self.companions.ids().map(TableId::Companions);
         let locations = self
             .workload_kind()
             .map(|_| locations::tables(self.checks.locations));
-        let project = self.project_tables().into_iter().chain(referenced);
+        let project = self.in_project().chain(referenced);
         let project = project.chain(locations.into_iter().flatten());
         let project = project.chain(self.platform.ids().map(TableId::Platform));
         hub.chain(project.map(|table| (PlaneKind::Project, table)))
@@ -175,7 +175,7 @@ impl Index for GatewayIndex {
             _ => (*plane == Plane::Hub && is_data).then(|| format!("{}=true", keys::REFERENCED_DATA)),
         };
         WatchSpec {
-            resource: self.resource(table),
+            resource: self.resource(table).clone(),
             namespace: (table == TableId::Pins).then(|| keys::SYSTEM_NAMESPACE.to_owned()),
             labels,
             fields: None,
@@ -258,7 +258,9 @@ impl Index for GatewayIndex {
 
     fn kind_label(&self, kind: &Kind) -> String {
         let table = self.table_of_kind(kind);
-        table.map(|table| self.resource(table).kind).unwrap_or_default()
+        table
+            .map(|table| self.resource(table).kind.clone())
+            .unwrap_or_default()
     }
 
     fn tells_state(table: TableId) -> bool {

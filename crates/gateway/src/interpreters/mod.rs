@@ -4,19 +4,21 @@
 //! Keys are enqueued at the start and by any event of a `ResourceInterpreterCustomization`.
 
 pub mod decide;
-mod observe;
 
 #[cfg(test)]
 mod tests;
 
-use super::{context::State, reason::WriteReason};
-use decide::{Decision, decide};
+use super::{
+    context::State,
+    index::{GatewayIndex, TableId},
+    reason::WriteReason,
+};
+use decide::{Decision, Snapshot, decide};
 use fedgate_engine::random::HashMap;
 use fedgate_engine::{
     plan::{Applied, Plan, Requeue},
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
-use observe::observe;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -67,6 +69,21 @@ impl Interpreters {
         }
         duplicates.clone_from(&decision.duplicates);
     }
+}
+
+/// Takes the snapshot; `None` while the list of interpreters is incomplete.
+fn observe(index: &GatewayIndex, name: &Arc<str>, restored: Option<Instant>) -> Option<Snapshot> {
+    let interpreters = &index.hub.interpreters;
+    interpreters.synced().then(|| Snapshot {
+        kinds: index.kinds.clone(),
+        resource: index.resource(TableId::Interpreters).clone(),
+        name: name.clone(),
+        rows: interpreters
+            .iter()
+            .map(|((_, name), row)| (name.clone(), row.clone()))
+            .collect(),
+        restored,
+    })
 }
 
 impl Reconciler for Interpreters {

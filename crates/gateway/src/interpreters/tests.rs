@@ -3,7 +3,7 @@
 use super::{
     Interpreters,
     decide::{Decision, RESTORE_EVERY, Snapshot, decide},
-    observe::observe,
+    observe,
 };
 use crate::index::{GatewayIndex, Resources, TableId, networking::WorkloadChecks, rows::InterpreterDigest};
 use fedgate_engine::{
@@ -79,7 +79,7 @@ fn edited() -> Named {
 fn snapshot(name: &str, rows: Vec<Named>) -> Snapshot {
     Snapshot {
         kinds: KINDS.clone(),
-        resource: Resources::default().interpreters,
+        resource: Resources::default()[TableId::Interpreters].clone(),
         name: name.into(),
         rows,
         restored: None,
@@ -88,7 +88,7 @@ fn snapshot(name: &str, rows: Vec<Named>) -> Snapshot {
 
 fn apply(reason: &'static str) -> Plan<fedgate_engine::plan::Prepared> {
     Plan::one(Effect {
-        target: Target::cluster(Plane::Hub, &Resources::default().interpreters, OURS),
+        target: Target::cluster(Plane::Hub, &Resources::default()[TableId::Interpreters], OURS),
         endpoint: Endpoint::Main,
         write: Write::Apply {
             body: KINDS[KindId::FIRST].interpreter_object(),

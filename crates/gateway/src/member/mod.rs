@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn proves_of(pin: &Pin, answer: &Answer) -> &'static str {
-        let resource = resource("k8s.example.dev", "v1", "Cluster", "clusters");
+        let resource = resource("k8s.example.dev", "v1", "Cluster");
         let subject = Subject {
             resource: &resource,
             namespace: "ns-a1",

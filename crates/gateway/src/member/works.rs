@@ -24,7 +24,7 @@ async fn works(ctx: &Context<'_>, member: &str, id: &str) -> Result<Listed, Fail
 
 /// Karmada's Work.
 pub fn works_resource() -> ApiResource {
-    resource("work.karmada.io", "v1alpha1", "Work", "works")
+    resource("work.karmada.io", "v1alpha1", "Work")
 }
 
 fn target(member: &str, name: &str) -> Target {

@@ -9,7 +9,7 @@ mod tests;
 
 use super::{
     confirm,
-    context::{Context, State, clear_withdrawing, record_refusal},
+    context::{self, Context, State, Withdrawn, record_refusal},
     index::GatewayIndex,
     queries::lifecycle,
     reason::{IdentityRejection, Verdict},
@@ -46,7 +46,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
     for i in index.kinds.ids() {
         in_use.extend(index.cities_of_kind(i, hub));
     }
-    for city in index.hub.secondary.written_back(hub) {
+    for ((city, _), _) in index.summary.places(hub) {
         match city {
             Some(city) => drop(written_back.insert(city.clone())),
             None => unlabelled = true,
@@ -104,17 +104,15 @@ pub struct Namespaces;
 /// Time after which other Namespaces try to use the room of one that could not move.
 const ROOM_AFTER: Duration = Duration::from_secs(5);
 
-/// Cities that a plan takes from the Namespace.
-type Withdrawing = Vec<(Arc<str>, Route)>;
-
 impl Reconciler for Namespaces {
     type State = State;
-    type Session = ();
-    type Basis = Withdrawing;
+    /// The cities that are taken from the Namespace.
+    type Session = Withdrawn;
+    type Basis = ();
 
     const NAME: &'static str = "namespaces";
 
-    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Withdrawing> {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<()> {
         let hub = &*run.key.name;
         let mut index = run.ctx.index.lock();
         confirm::awaits_proof(&mut index, run.key, hub);
@@ -137,10 +135,8 @@ impl Reconciler for Namespaces {
             index.intents.lingering.insert(hub.into(), decision.left.clone());
         }
         let narrowed = decision.narrowed.iter();
-        let withdrawing: Withdrawing = narrowed
-            .map(|city| (Arc::from(hub), Route::City(city.clone())))
-            .collect();
-        index.intents.withdrawing.extend(withdrawing.iter().cloned());
+        let narrowed = narrowed.map(|city| (Arc::from(hub), Route::City(city.clone())));
+        run.session.record(&mut index, narrowed.collect(), Vec::new());
         if let Some(set) = &decision.set {
             index.intents.deliveries.record_intended(&hub.into(), set);
             let label = snapshot.cluster.as_str().into();
@@ -156,7 +152,7 @@ impl Reconciler for Namespaces {
         if decision.identity_restored {
             run.ctx.metrics.count(
                 Family::IdentityRejections,
-                &[IdentityRejection::LabelsEdited.label()],
+                &[IdentityRejection::LabelsEdited.as_str()],
             );
             tracing::warn!(
                 plane = "hub",
@@ -165,16 +161,16 @@ impl Reconciler for Namespaces {
                 "identity labels were edited; they are restored"
             );
         }
-        Step::Apply(decision.plan, withdrawing)
+        Step::Apply(decision.plan, ())
     }
 
-    fn settled(&self, run: &mut Reconcile<'_, Self>, _: &Withdrawing) {
+    fn settled(&self, run: &mut Reconcile<'_, Self>, (): &()) {
         note_set(&mut run.ctx.index.lock(), &run.key.name, false);
         record_refusal(run.ctx, run.key, &run.key.name, None);
     }
 
-    fn executed(&self, run: &mut Reconcile<'_, Self>, withdrawing: &Withdrawing, _: &Plan<Applied>) -> Flow {
-        written(run.ctx, run.key, withdrawing, None);
+    fn executed(&self, run: &mut Reconcile<'_, Self>, (): &(), _: &Plan<Applied>) -> Flow {
+        written(run.ctx, run.key, None);
         note_set(&mut run.ctx.index.lock(), &run.key.name, true);
         Flow::Again
     }
@@ -182,26 +178,29 @@ impl Reconciler for Namespaces {
     async fn failed(
         &self,
         run: &mut Reconcile<'_, Self>,
-        withdrawing: &Withdrawing,
+        (): &(),
         failure: Failure,
     ) -> Result<Flow, Failure> {
-        written(run.ctx, run.key, withdrawing, Some(&failure));
+        written(run.ctx, run.key, Some(&failure));
         Err(failure)
     }
 
-    fn message(&self, _: &Withdrawing) -> Option<&'static str> {
+    fn end(&self, ctx: &Context<'_>, key: &Key, withdrawn: Withdrawn) {
+        withdrawn.end(ctx, &key.name);
+    }
+
+    fn message(&self, (): &()) -> Option<&'static str> {
         Some("hub Namespace changed")
     }
 }
 
-/// The writes have ended: the Namespace is no longer moving, and its cities are no longer withdrawn.
-fn written(ctx: &Context<'_>, key: &Key, withdrawing: &Withdrawing, failure: Option<&Failure>) {
+/// The writes have ended: the Namespace is no longer moving.
+fn written(ctx: &Context<'_>, key: &Key, failure: Option<&Failure>) {
     let room = sets::arrived(&mut ctx.index.lock(), &key.name, failure.is_none());
     // Not at once: what the hub refuses to one, it may refuse to all, and each of them frees the room again.
     for waiting in room {
         ctx.queue.add_after(waiting, ROOM_AFTER);
     }
-    clear_withdrawing(ctx, &key.name, withdrawing);
     record_refusal(ctx, key, &key.name, failure);
 }
 
@@ -212,13 +211,11 @@ fn quarantine(ctx: &Context<'_>, key: &Key, foreign: bool) {
     } else {
         Verdict::CitySetCollision
     };
-    if !ctx.quarantine.insert(key, verdict) {
+    if context::quarantine(ctx, key, verdict.into()).is_none() {
         return;
     }
     let namespace = &*key.name;
     if foreign {
-        ctx.metrics
-            .count(Family::IdentityRejections, &[IdentityRejection::Mismatch.label()]);
         tracing::warn!(
             plane = "hub",
             controller = Namespaces::NAME,

@@ -55,9 +55,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Copy { .. }
         | Change::Instance { .. }
         | Change::Payload { .. }
-        | Change::PlaceFreed { .. }
         | Change::Source(_)
-        | Change::Suspension { .. }
-        | Change::WorkloadChecks { .. } => {}
+        | Change::Suspension { .. } => {}
     }
 }

@@ -105,8 +105,8 @@ fn worst_by_city(index: &GatewayIndex, owner: &NamespaceOwner) -> BTreeMap<Strin
     let Some(project) = index.projects.get(&owner.project) else {
         return BTreeMap::new();
     };
-    let problems = project.summary.problems_in(index.kinds.ids(), &owner.namespace);
-    for ((kind, (namespace, name)), problem) in problems {
+    let problems = index.summary.problems_in(index.kinds.ids(), owner);
+    for ((_, (kind, (namespace, name))), problem) in problems {
         let row = project.sources[*kind].get(namespace, name);
         let Some(city) = row.and_then(|row| index.city_route(&row.digest.place).map(|to| to.city).ok())
         else {

@@ -101,14 +101,9 @@ impl Operations {
         let since = *planes::down(&self.gateway).get(&Plane::Hub)?;
         Some(format!("the hub has not answered since {since}"))
     }
-
-    /// The project, namespace, kind and name of a key as its tenant knows it.
-    fn naming(&self, key: &Key) -> StuckItem {
-        name_of(&self.index(), key)
-    }
 }
 
-/// As [`Operations::naming`].
+/// The project, namespace, kind and name of a key as its tenant knows it.
 fn name_of(index: &GatewayIndex, key: &Key) -> StuckItem {
     let plural = key.kind.as_str().split('.').next().unwrap_or_default();
     match &key.plane {
@@ -235,8 +230,3 @@ impl OperationsSource for Operations {
 
 /// The reason of a deployment that waits for a hub that is down.
 const HUB_UNREACHABLE: &str = "HubUnreachable";
-
-/// The plural of a table's resource.
-fn plural(index: &GatewayIndex, table: TableId) -> String {
-    index.plural(table).to_owned()
-}

@@ -2,7 +2,6 @@
 
 use super::{Operations, next_step, stuck};
 use crate::index::{GatewayIndex, derived::summary, derived::undelivered::is_of_leader};
-use fedgate_api::names::ProjectKey;
 use fedgate_engine::{key::Plane, runtime::inspect::PlaneState, store::table::Row};
 use fedgate_operations::views::{before, header, health, planes, stuck as views};
 use fedgate_operations::{
@@ -29,7 +28,6 @@ pub(super) fn overview(of: &Operations) -> Overview {
     let hub = hub(of);
     let leads = shared.planes.lease.may_write();
     let drift = gateway.role.interpreters.drift();
-    let deletions = deletions(of);
     let index = of.index();
     Overview {
         health: health::of(&groups, complete),
@@ -37,10 +35,10 @@ pub(super) fn overview(of: &Operations) -> Overview {
         projects: Some(projects),
         cells: Some(cells(&index)),
         deployments: deployments(&index),
-        instances: index.summary.instances(),
+        instances: index.reported_instances(),
         undelivered: undelivered(&index, leads),
         stuck,
-        deletions,
+        deletions: deletions(&index),
         garbage: Garbage {
             orphans: gateway.role.garbage.orphans(&index),
             brake: !gateway.role.brakes(&index).is_empty() || index.withholds(),
@@ -138,16 +136,10 @@ fn undelivered(index: &GatewayIndex, leads: bool) -> BTreeMap<Stage, Undelivered
     stages.collect()
 }
 
-fn deletions(of: &Operations) -> Deletions {
-    let mut all = Deletions::default();
-    let projects: Vec<ProjectKey> = of.index().summary.with_deletions().cloned().collect();
-    of.each_project(&projects, |index, key| {
-        for time in index.projects.get(key)?.secondary.deleting() {
-            all.pending += 1;
-            let oldest = [all.oldest, time.map(Time)].into_iter().flatten();
-            all.oldest = oldest.min();
-        }
-        Some(())
-    });
-    all
+fn deletions(index: &GatewayIndex) -> Deletions {
+    let times = || index.summary.deletions(None).map(|(_, time)| time);
+    Deletions {
+        pending: times().count(),
+        oldest: times().min().map(Time::from_second),
+    }
 }

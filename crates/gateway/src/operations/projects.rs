@@ -62,13 +62,7 @@ pub(super) fn rows_of(of: &Operations, projects: &[ProjectKey], found: &[Found])
         let state = state.map_or(PlaneState::Syncing, |state| planes::state(*state));
         let stuck = stuck.get(project.as_str()).map_or(&[][..], Vec::as_slice);
         let undelivered = undelivered.get(project).copied().unwrap_or(0);
-        Some(row(
-            project,
-            index.projects.get(project)?,
-            state,
-            undelivered,
-            stuck,
-        ))
+        row(index, project, state, undelivered, stuck)
     })
 }
 
@@ -87,23 +81,24 @@ fn undelivered(of: &Operations) -> HashMap<ProjectKey, usize> {
 }
 
 fn row(
+    index: &GatewayIndex,
     key: &ProjectKey,
-    project: &Project,
     state: PlaneState,
     undelivered: usize,
     stuck: &[&Found],
-) -> ProjectRow {
+) -> Option<ProjectRow> {
+    let project = index.projects.get(key)?;
     let is_counted = |one: &&&Found| one.class != fedgate_operations::Class::Unavailable;
-    ProjectRow {
+    Some(ProjectRow {
         project: key.as_str().to_owned(),
         state,
         deployments: project.sources.iter().map(Table::len).sum(),
-        instances: project.summary.instances,
+        instances: project.instances,
         cities: cities(project).into_iter().map(str::to_owned).collect(),
-        worst: worst(project, stuck),
+        worst: worst(index, key, stuck),
         undelivered,
         stuck: stuck.iter().filter(is_counted).count(),
-    }
+    })
 }
 
 /// The cities of a project's deployments; of one that names a location alone, the location.
@@ -119,8 +114,8 @@ fn cities(project: &Project) -> BTreeSet<&str> {
 }
 
 /// The worst of a project's stuck objects and of the problems that are too young to be stuck.
-fn worst(project: &Project, stuck: &[&Found]) -> Option<Worst> {
-    let problems = project.summary.problems.values();
+fn worst(index: &GatewayIndex, key: &ProjectKey, stuck: &[&Found]) -> Option<Worst> {
+    let problems = index.summary.problems_of(key).map(|(_, problem)| problem);
     let problems = problems.min_by_key(|problem| problem.rank()).map(of_problem);
     let stuck = stuck.iter().map(|one| Worst {
         class: one.class,

@@ -1,6 +1,6 @@
 //! Stuck objects that follow from the index: brakes, refused, undelivered, deleting, orphaned and unavailable ones.
 
-use super::{HUB_UNREACHABLE, Operations, plural};
+use super::{HUB_UNREACHABLE, Operations, name_of};
 use crate::{
     PLATFORM,
     index::{
@@ -9,13 +9,11 @@ use crate::{
         derived::undelivered::{Since, is_of_leader},
     },
 };
-use fedgate_api::{conditions::types, names::ProjectKey};
+use fedgate_api::conditions::types;
 use fedgate_engine::{
     clock::Now,
     runtime::inspect::{SLICE, Survey},
-    store::table::Name,
 };
-use fedgate_kinds::KindId;
 use fedgate_operations::views::stuck::{self as views, Found, is_older};
 use fedgate_operations::{Class, Stage, StuckItem, Time};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -37,7 +35,7 @@ pub(super) fn found(
     with_unavailable: bool,
 ) -> Vec<Found> {
     let now = of.gateway.shared.now();
-    let mut found = views::of_runtime(&of.gateway, survey, stuck_for, &|key| of.naming(key));
+    let mut found = views::of_runtime(&of.gateway, survey, stuck_for, &|key| name_of(&of.index(), key));
     found.extend(brakes(of));
     let name = |item: &StuckItem| (item.project.clone(), item.namespace.clone(), item.name.clone());
     let failing: BTreeSet<(String, String, String)> = found
@@ -119,42 +117,19 @@ fn intruders(index: &GatewayIndex) -> Vec<Found> {
 /// are only unavailable are not even visited unless they are asked for.
 fn problems(of: &Operations, with_unavailable: bool, now: Now) -> Vec<Found> {
     let mut found = Vec::new();
-    let mut last: Option<ObjectKey> = None;
-    loop {
-        let index = of.index();
-        let slice: Vec<ObjectKey> = if with_unavailable {
-            problems_after(&index, last.as_ref()).take(SLICE).collect()
-        } else {
-            let urgent = index.summary.urgent_after(last.as_ref(), SLICE);
-            urgent.cloned().collect()
-        };
-        for (project, object) in &slice {
-            let of_project = index.projects.get(project);
-            let problem = of_project.and_then(|of| of.summary.problems.get(object));
-            let shown = problem.filter(|problem| is_shown(problem, now));
-            found.extend(shown.map(|problem| of_problem(&index, project, object, problem)));
-        }
-        last = slice.into_iter().last();
-        if last.is_none() {
-            return found;
+    for is_urgent in [true, false].into_iter().take(1 + usize::from(with_unavailable)) {
+        let mut last: Option<ObjectKey> = None;
+        loop {
+            let index = of.index();
+            let slice = index.summary.problems_after(is_urgent, last.as_ref()).take(SLICE);
+            let slice: Vec<_> = slice.collect();
+            let Some((end, _)) = slice.last() else { break };
+            let shown = slice.iter().filter(|(_, problem)| is_shown(problem, now));
+            found.extend(shown.map(|(object, problem)| of_problem(&index, object, problem)));
+            last = Some((*end).clone());
         }
     }
-}
-
-/// The objects with problems after one of them, or from the first.
-fn problems_after<'a>(
-    index: &'a GatewayIndex,
-    after: Option<&'a ObjectKey>,
-) -> impl Iterator<Item = ObjectKey> + 'a {
-    let projects = index.summary.with_problems(after.map(|(project, _)| project));
-    projects.flat_map(move |project| {
-        let after = after
-            .filter(|(last, _)| last == project)
-            .map(|(_, object)| object);
-        let of = index.projects.get(project).into_iter();
-        let objects = of.flat_map(move |of| of.summary.problems_after(after));
-        objects.map(move |object| (project.clone(), object.clone()))
-    })
+    found
 }
 
 fn is_shown(problem: &Problem, now: Now) -> bool {
@@ -166,12 +141,8 @@ fn is_shown(problem: &Problem, now: Now) -> bool {
     is_older(Some(Time::from_second(problem.since)), after, now)
 }
 
-pub(super) fn of_problem(
-    index: &GatewayIndex,
-    project: &ProjectKey,
-    (kind, (namespace, name)): &(KindId, Name),
-    problem: &Problem,
-) -> Found {
+pub(super) fn of_problem(index: &GatewayIndex, object: &ObjectKey, problem: &Problem) -> Found {
+    let (project, (kind, (namespace, name))) = object;
     let kind = *kind;
     let hub = index.owned_hub_namespace(project, namespace);
     let binding = hub.and_then(|hub| index.binding(kind, hub.as_str(), name));
@@ -191,7 +162,7 @@ pub(super) fn of_problem(
         item: StuckItem {
             project: project.as_str().to_owned(),
             namespace: namespace.to_string(),
-            kind: plural(index, TableId::Federated(kind)),
+            kind: index.plural(TableId::Federated(kind)).to_owned(),
             name: name.to_string(),
             cell: cells.unwrap_or_default(),
             since: Some(Time::from_second(problem.since)),
@@ -267,7 +238,7 @@ fn waiting(
         item: StuckItem {
             project: owner.project.as_str().to_owned(),
             namespace: owner.namespace.to_string(),
-            kind: plural(index, table),
+            kind: index.plural(table).to_owned(),
             name: name.to_string(),
             cell: cell.unwrap_or_default(),
             since: Some(Time(since.at)),
@@ -281,7 +252,7 @@ fn waiting(
 fn orphans(of: &Operations) -> Vec<Found> {
     let keys = of.gateway.role.garbage.orphaned_copies();
     let orphans = keys.iter().map(|key| {
-        let item = of.naming(key);
+        let item = name_of(&of.index(), key);
         Found {
             class: Class::Orphan,
             plane: "hub",

@@ -23,8 +23,8 @@ fn only_the_project_of_a_hub_namespace_reads_its_cells_and_its_name() {
         since: 0,
     };
     for (project, namespace, cell) in [(shop(), "default", "dfw-1"), (zoo(), "cages", "")] {
-        let object = (KindId::FIRST, (namespace.into(), "web".into()));
-        let found = stuck::of_problem(&index, &project, &object, &problem);
+        let object = (project.clone(), (KindId::FIRST, (namespace.into(), "web".into())));
+        let found = stuck::of_problem(&index, &object, &problem);
         assert_eq!(found.item.cell, cell, "{project}");
     }
     let shows = |project| {

@@ -7,7 +7,7 @@ use crate::{
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::Plane,
-    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
+    plan::{Effect, ExactFields, Plan, Prepared, Target, Write},
     reconcile::normalized::Normalized,
     store::table::Row,
 };
@@ -84,11 +84,11 @@ fn gone(s: &Snapshot, projection: &Row<PlatformProjection>) -> Decision {
     if let Some(plane) = &s.unproven {
         return Decision::AwaitProof(plane.clone());
     }
-    let write = Write::Delete {
-        uid: projection.uid.to_string(),
-        resource_version: None,
-    };
-    effect(s, write, WriteReason::DeletePlatformObject)
+    effect(
+        s,
+        Write::delete(&projection.uid),
+        WriteReason::DeletePlatformObject,
+    )
 }
 
 fn write(
@@ -121,10 +121,6 @@ fn write(
 
 fn effect(s: &Snapshot, write: Write, reason: WriteReason) -> Decision {
     let plane = Plane::Project(s.project.clone());
-    Decision::Do(Plan::one(Effect {
-        target: Target::cluster(plane, &s.resource, &s.name),
-        endpoint: Endpoint::Main,
-        write,
-        reason: reason.into(),
-    }))
+    let target = Target::cluster(plane, &s.resource, &s.name);
+    Decision::Do(Plan::one(Effect::main(target, write, reason)))
 }

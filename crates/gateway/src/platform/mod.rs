@@ -5,13 +5,12 @@
 //! that cannot be projected, once for all projects.
 
 pub mod decide;
-mod observe;
 
 #[cfg(test)]
 mod tests;
 
 use super::{
-    context::{Context, State},
+    context::{Context, State, publish},
     index::{
         GatewayIndex, TableId,
         rows::{PlatformProjection, Unprojected},
@@ -26,7 +25,6 @@ use fedgate_engine::{
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
     store::table::Row,
 };
-use observe::observe;
 
 /// The controller, and the payloads that the projects' API servers changed when they were written.
 #[derive(Debug, Default)]
@@ -80,6 +78,27 @@ fn unprojected(index: &GatewayIndex, key: &Key) -> Option<Unprojected> {
     };
     let row = index.hub.platform[kind].get("", &key.name)?;
     row.digest.payload.as_ref().err().copied()
+}
+
+/// Takes the snapshot; `None` while a list that it depends on is incomplete.
+fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
+    let (Plane::Project(project), Some(TableId::Platform(kind))) =
+        (&key.plane, index.table_of_kind(&key.kind))
+    else {
+        return None;
+    };
+    if !index.compares_platform(kind, project) {
+        return None;
+    }
+    let of = index.projects.get(project)?;
+    Some(Snapshot {
+        project: project.clone(),
+        resource: index.platform[kind].resource.clone(),
+        name: key.name.clone(),
+        object: index.hub.platform[kind].get("", &key.name).cloned(),
+        projection: of.platform[kind].rows.get("", &key.name).cloned(),
+        unproven: index.unproven_platform(kind, project),
+    })
 }
 
 /// The basis of a decision, for the steps that follow it.
@@ -178,7 +197,5 @@ async fn report_taken(ctx: &Context<'_>, key: &Key, s: &Snapshot, row: &Row<Plat
             s.resource.kind
         ),
     };
-    if let Err(error) = ctx.execute(Plan::with_event(event)).await {
-        tracing::debug!(%error, "event not published");
-    }
+    publish(ctx, event).await;
 }

@@ -3,7 +3,7 @@
 use super::{
     Platform,
     decide::{Decision, Snapshot, decide},
-    observe::observe,
+    observe,
 };
 use crate::{
     index::{

@@ -4,7 +4,7 @@ use crate::reason::WriteReason;
 use crate::{index::rows::CityPolicy, policy_spec, route::Route};
 use fedgate_engine::{
     key::Plane,
-    plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
+    plan::{Effect, Plan, Prepared, Target, Write},
     store::table::Row,
 };
 use fedgate_kinds::{FederatedKind, KindId, PerKind};
@@ -98,12 +98,7 @@ fn delete(s: &Snapshot, name: &str, row: &Row<CityPolicy>) -> Effect {
 
 fn effect(s: &Snapshot, name: &str, write: Write, reason: WriteReason) -> Effect {
     let target = Target::namespaced(Plane::Hub, &s.resource, &s.namespace, name);
-    Effect {
-        target,
-        endpoint: Endpoint::Main,
-        write,
-        reason: reason.into(),
-    }
+    Effect::main(target, write, reason)
 }
 
 fn ensure(s: &Snapshot, id: KindId, kind: &FederatedKind, route: &Route) -> Option<Effect> {
@@ -150,12 +145,8 @@ fn name_for(s: &Snapshot, id: KindId, kind: &FederatedKind, route: &Route) -> St
 }
 
 fn apply(s: &Snapshot, kind: &FederatedKind, route: &Route, name: &str, reason: WriteReason) -> Effect {
-    apply_spec(
-        s,
-        name,
-        &policy_spec::route_spec(kind, &s.namespace, route),
-        reason,
-    )
+    let spec = policy_spec::route_spec(kind, &s.namespace, route);
+    apply_spec(s, name, &spec, reason)
 }
 
 fn apply_spec(s: &Snapshot, name: &str, spec: &Value, reason: WriteReason) -> Effect {
@@ -165,15 +156,8 @@ fn apply_spec(s: &Snapshot, name: &str, spec: &Value, reason: WriteReason) -> Ef
         "metadata": {"name": name, "namespace": &*s.namespace},
         "spec": spec,
     });
-    effect(
-        s,
-        name,
-        Write::Apply {
-            body,
-            exact: policy_spec::exact_spec(),
-        },
-        reason,
-    )
+    let exact = policy_spec::exact_spec();
+    effect(s, name, Write::Apply { body, exact }, reason)
 }
 
 /// The policies that the plan deletes.

@@ -14,44 +14,33 @@ pub use observe::observe;
 
 use super::{
     confirm,
-    context::{Context, State, clear_withdrawing, record_refusal},
+    context::{Context, State, Withdrawn, record_refusal},
     queries::lifecycle,
-    route::Route,
 };
 use decide::{decide, withdrawing, withdrawn_lanes};
 use fedgate_engine::{
     error::Failure,
+    key::Key,
     plan::{Applied, Plan, Prepared, Requeue},
     runtime::{
         driver::{Flow, Reconcile, Reconciler, Step},
         queue::Priority,
     },
 };
-use std::sync::Arc;
 
 /// The controller of the policies of cities and locations.
 #[derive(Debug, Default)]
 pub struct Policies;
 
-/// The basis of a plan for the policies of a hub namespace, for the steps that follow it.
-#[derive(Debug)]
-pub struct Basis {
-    /// Routes whose policies the plan deletes.
-    withdrawing: Vec<(Arc<str>, Route)>,
-    /// Lanes whose policies the plan deletes.
-    lanes: Vec<(Arc<str>, Arc<str>)>,
-    /// The project namespace of which the plan assumes that it is gone.
-    gone: Option<confirm::Origin>,
-}
-
 impl Reconciler for Policies {
     type State = State;
-    type Session = ();
-    type Basis = Basis;
+    type Session = Withdrawn;
+    /// The project namespace of which the plan assumes that it is gone.
+    type Basis = Option<confirm::Origin>;
 
     const NAME: &'static str = "policies";
 
-    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Self::Basis> {
         let hub = &*run.key.namespace;
         let mut index = run.ctx.index.lock();
         confirm::awaits_proof(&mut index, run.key, hub);
@@ -59,24 +48,17 @@ impl Reconciler for Policies {
             return Step::End(Requeue::AwaitChange);
         };
         let plan = decide(&snapshot);
-        let withdrawing = withdrawing(&snapshot, &plan);
-        let lanes = withdrawn_lanes(&snapshot, &plan);
-        index.intents.lanes.withdrawing.extend(lanes.iter().cloned());
-        // From here on no controller may rely on these policies; see `GatewayIndex::is_ready`.
-        index.intents.withdrawing.extend(withdrawing.iter().cloned());
+        let (routes, lanes) = (withdrawing(&snapshot, &plan), withdrawn_lanes(&snapshot, &plan));
         // A deletion because the project namespace is missing needs confirmation by the project's plane.
-        let is_idle = withdrawing.is_empty() && lanes.is_empty();
+        let is_idle = routes.is_empty() && lanes.is_empty();
         let suspected = !is_idle && !index.owners.contains_key(hub);
         let gone = suspected.then(|| lifecycle::origin_namespace(&index, hub));
-        let basis = Basis {
-            withdrawing,
-            lanes,
-            gone,
-        };
-        Step::Apply(plan, basis)
+        // From here on no controller may rely on these policies; see `GatewayIndex::is_ready`.
+        run.session.record(&mut index, routes, lanes);
+        Step::Apply(plan, gone)
     }
 
-    fn settled(&self, run: &mut Reconcile<'_, Self>, _: &Basis) {
+    fn settled(&self, run: &mut Reconcile<'_, Self>, _: &Self::Basis) {
         // A deployment that leaves may have waited for the deletion of a policy that is needed again.
         let leaving = run.ctx.index.lock().leaving_keys(&run.key.namespace);
         run.ctx.queue.extend(leaving, Priority::Fresh);
@@ -86,27 +68,22 @@ impl Reconciler for Policies {
     async fn confirm(
         &self,
         run: &mut Reconcile<'_, Self>,
-        basis: &Basis,
+        gone: &Self::Basis,
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
-        let Some(origin) = basis.gone.clone() else {
+        let Some(origin) = gone.clone() else {
             return Ok(Flow::Go);
         };
-        if confirm::is_torn_down(run.ctx, &run.key.namespace) {
-            return Ok(Flow::Go);
-        }
-        match confirm::namespace_gone(run.ctx, origin).await {
-            Ok(true) => Ok(Flow::Go),
-            Ok(false) => {
-                ended(run.ctx, &run.key.namespace, basis);
-                Ok(Flow::End(Requeue::AwaitChange))
-            }
-            Err(failure) => self.failed(run, basis, failure).await,
-        }
+        let is_gone = confirm::is_torn_down(run.ctx, &run.key.namespace)
+            || confirm::namespace_gone(run.ctx, origin).await?;
+        Ok(if is_gone {
+            Flow::Go
+        } else {
+            Flow::End(Requeue::AwaitChange)
+        })
     }
 
-    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, _: &Plan<Applied>) -> Flow {
-        ended(run.ctx, &run.key.namespace, basis);
+    fn executed(&self, run: &mut Reconcile<'_, Self>, _: &Self::Basis, _: &Plan<Applied>) -> Flow {
         record_refusal(run.ctx, run.key, &run.key.namespace, None);
         Flow::Again
     }
@@ -114,30 +91,18 @@ impl Reconciler for Policies {
     async fn failed(
         &self,
         run: &mut Reconcile<'_, Self>,
-        basis: &Basis,
+        _: &Self::Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
-        ended(run.ctx, &run.key.namespace, basis);
         record_refusal(run.ctx, run.key, &run.key.namespace, Some(&failure));
         Err(failure)
     }
 
-    fn message(&self, _: &Basis) -> Option<&'static str> {
+    fn end(&self, ctx: &Context<'_>, key: &Key, withdrawn: Withdrawn) {
+        withdrawn.end(ctx, &key.namespace);
+    }
+
+    fn message(&self, _: &Self::Basis) -> Option<&'static str> {
         Some("city policies changed")
     }
-}
-
-/// The writes have ended: no route and no lane is withdrawn any longer.
-fn ended(ctx: &Context<'_>, hub: &str, basis: &Basis) {
-    clear_withdrawing(ctx, hub, &basis.withdrawing);
-    if basis.lanes.is_empty() {
-        return;
-    }
-    let mut index = ctx.index.lock();
-    for lane in &basis.lanes {
-        index.intents.lanes.withdrawing.remove(lane);
-    }
-    let keys = index.waiting_keys(hub);
-    drop(index);
-    ctx.queue.extend(keys, Priority::Fresh);
 }

@@ -2,7 +2,7 @@
 
 use super::decide::Snapshot;
 use crate::{
-    index::GatewayIndex,
+    index::{GatewayIndex, TableId},
     lane::{Lane, Stage},
     queries::{cities::policy_claims, lifecycle},
 };
@@ -97,7 +97,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
         lanes,
         needed_lanes,
         kinds: index.kinds.clone(),
-        resource: index.resources.city_policies.clone(),
+        resource: index.resource(TableId::CityPolicies).clone(),
         namespace: hub.into(),
         open: lifecycle::is_open(index, hub),
         used,

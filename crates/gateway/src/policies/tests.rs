@@ -65,7 +65,7 @@ fn snapshot(used: &[&str], policies: Vec<(Arc<str>, Row<CityPolicy>)>) -> Snapsh
     Snapshot {
         proven: true,
         kinds: Arc::new(FederatedKind::builtin().unwrap().into()),
-        resource: Resources::default().city_policies,
+        resource: Resources::default()[TableId::CityPolicies].clone(),
         namespace: "ns-a1".into(),
         open: true,
         used: vec![routes(used)].into(),

@@ -37,10 +37,8 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Copy { .. }
         | Change::Instance { .. }
         | Change::Payload { .. }
-        | Change::PlaceFreed { .. }
         | Change::ProjectNamespace { .. }
         | Change::Source(_)
-        | Change::Suspension { .. }
-        | Change::WorkloadChecks { .. } => {}
+        | Change::Suspension { .. } => {}
     }
 }

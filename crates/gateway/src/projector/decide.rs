@@ -5,7 +5,9 @@ use crate::{
     index::rows::{
         HubCopy, LEVEL_LIMIT, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
     },
-    projector::{controller, memory::Memory},
+    projection::Decision,
+    projector::memory::Memory,
+    settings::Settings,
 };
 use fedgate_api::{
     keys,
@@ -14,11 +16,8 @@ use fedgate_api::{
 use fedgate_engine::{
     clock::Now,
     key::Plane,
-    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
-    reconcile::{
-        quarantine::VerdictLabel,
-        throttle::{Rate, WriteKind},
-    },
+    plan::{Effect, Endpoint, ExactFields, Plan, Target, Write},
+    reconcile::throttle::{Rate, WriteKind},
     store::table::Row,
 };
 use fedgate_kinds::{FederatedKind, KindId, PerKind, WriteBack};
@@ -29,6 +28,9 @@ use tokio::time::Instant;
 
 /// Maximum number of conditions that are projected.
 const CONDITION_LIMIT: u32 = 32;
+
+/// Time that the hub's garbage collector has to delete objects of an earlier copy.
+const COLLECTION: Duration = Duration::from_mins(1);
 
 /// A write-back and the objects that it depends on. Exists only for a hub namespace that a live project namespace
 /// owns.
@@ -114,66 +116,8 @@ pub enum Reporting {
     Awaited(Option<Instant>),
 }
 
-/// Settings.
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// Time that a projection waits for a report of the cells.
-    pub projection_retention: Duration,
-    /// True if a write-back without a controller is rejected.
-    pub require_owner: bool,
-    /// Interval at which a projection may have one more update.
-    pub status_interval: Duration,
-}
-
-/// The reason why a write-back is not projected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rejection {
-    /// The verdict.
-    pub verdict: VerdictLabel,
-    /// The fault and the next step.
-    pub message: String,
-}
-
-/// A decision.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Decision {
-    /// Wait for an event.
-    Wait,
-    /// Wait for an event, or for this time.
-    WaitFor(Duration),
-    /// Decide again and write after this time.
-    Later(Duration),
-    /// The write-back is not projected in its present state.
-    Quarantine(Rejection),
-    /// Read the write-back's body and decide again.
-    Read,
-    /// Execute this if a GET from the hub shows no write-back.
-    Confirm(Plan<Prepared>),
-    /// Execute this.
-    Do(Plan<Prepared>),
-}
-
-impl Decision {
-    /// True if something is written other than a deletion.
-    pub fn writes(&self) -> bool {
-        match self {
-            Self::Read => true,
-            Self::Do(plan) | Self::Confirm(plan) => {
-                let deletes = |effect: &Effect| matches!(effect.write, Write::Delete { .. });
-                plan.status.is_some() || !plan.effects.iter().all(deletes)
-            }
-            Self::Wait | Self::WaitFor(_) | Self::Later(_) | Self::Quarantine(_) => false,
-        }
-    }
-}
-
-pub(super) fn refuse(verdict: Verdict, message: String) -> Decision {
-    let verdict = verdict.into();
-    Decision::Quarantine(Rejection { verdict, message })
-}
-
 /// Decides.
-pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -> Decision {
+pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Decision {
     if s.of_other_hub {
         return Decision::Wait;
     }
@@ -187,13 +131,13 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     }
     let cluster = s.project.label();
     if w.cluster.as_deref() != Some(&*cluster) || w.namespace.as_deref() != Some(&*s.namespace) {
-        return refuse(
+        return Decision::refuse(
             Verdict::IdentityMismatch,
-            "its identity labels are not those of its hub Namespace; the cell must correct them".into(),
+            "its identity labels are not those of its hub Namespace; the cell must correct them",
         );
     }
     let Some(deployment) = w.deployment.as_deref().filter(|d| !d.is_empty()) else {
-        return refuse(
+        return Decision::refuse(
             Verdict::MissingDeploymentName,
             format!("it has no label {}; the cell must set it", s.rules().owner_label),
         );
@@ -201,7 +145,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     let Some(copy) = &s.copy else {
         return Decision::Wait;
     };
-    if let Some(answer) = controller::of_another(s, w, copy, deployment, memory, settings, now) {
+    if let Some(answer) = of_another(s, w, copy, deployment, memory, settings, now) {
         return answer;
     }
     if w.city.is_some() && w.city != copy.digest.city {
@@ -230,7 +174,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
         return Decision::Wait;
     }
     if s.rank >= s.most {
-        return refuse(
+        return Decision::refuse(
             Verdict::TooMany,
             format!(
                 "cell {} has written more than {} Instances of deployment {deployment}; it must remove some",
@@ -254,6 +198,52 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -
     }
 }
 
+/// The answer to a write-back that another object than the copy controls, or none where one is required.
+fn of_another(
+    s: &Snapshot,
+    w: &WriteBackDigest,
+    copy: &Row<HubCopy>,
+    deployment: &str,
+    memory: &mut Memory,
+    settings: &Settings,
+    now: Now,
+) -> Option<Decision> {
+    let Some((kind, name, uid)) = &w.controller else {
+        let message = format!(
+            "Instance {} has no controller; the cell must set the hub's {deployment}",
+            s.name
+        );
+        return settings
+            .require_owner
+            .then(|| Decision::refuse(Verdict::OwnerMismatch, message));
+    };
+    let named = **kind == *s.profile().resource.kind && **name == *deployment;
+    if named && *uid == copy.uid {
+        memory.stale_owner_since = None;
+        return None;
+    }
+    if named
+        && w.created < copy.digest.created
+        && let Some(left) = gc_grace_left(memory, now)
+    {
+        return Some(Decision::WaitFor(left));
+    }
+    Some(Decision::refuse(
+        Verdict::OwnerMismatch,
+        format!(
+            "Instance {} is controlled by {kind} {name} ({uid}), not by the hub's {deployment}; the cell must correct its owner",
+            s.name
+        ),
+    ))
+}
+
+/// Remaining time for the hub's garbage collector to delete what belongs to an earlier copy of the name.
+fn gc_grace_left(memory: &mut Memory, now: Now) -> Option<Duration> {
+    let since = *memory.stale_owner_since.get_or_insert(now.instant);
+    let left = COLLECTION.saturating_sub(now.since(since));
+    (!left.is_zero()).then_some(left)
+}
+
 fn write_kind(w: &WriteBackDigest, projection: &Projection) -> WriteKind {
     if w.serving == projection.serving {
         WriteKind::Progress
@@ -272,11 +262,11 @@ fn too_large(s: &Snapshot, w: &WriteBackDigest) -> Decision {
         "Instance {} has {size} and {} conditions, at most {SIZE_LIMIT} bytes, {LEVEL_LIMIT} levels and {CONDITION_LIMIT} conditions are projected",
         s.name, w.conditions
     );
-    refuse(Verdict::TooLarge, message)
+    Decision::refuse(Verdict::TooLarge, message)
 }
 
 /// The write-back is gone: its projection is deleted, unless the hub may only have lost the write-back.
-fn gone(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -> Decision {
+fn gone(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Decision {
     let waits = std::mem::take(memory).unreported;
     let Some(projection) = &s.projection else {
         return Decision::Do(Plan::default());
@@ -286,10 +276,7 @@ fn gone(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -> Deci
     if !ours || projection.deleting {
         return Decision::Do(Plan::default());
     }
-    let write = Write::Delete {
-        uid: projection.uid.to_string(),
-        resource_version: None,
-    };
+    let write = Write::delete(&projection.uid);
     let plan = Plan::one(effect(s, Endpoint::Main, write, WriteReason::DeleteProjection));
     if s.ended {
         return Decision::Do(plan);
@@ -346,7 +333,7 @@ fn write(
     // Without any owner its labels tell: a deployment that was deleted with `orphan`, or an earlier gateway, has left it.
     let is_ours = owner.map_or(p.orphaned, |(name, _)| **name == *deployment);
     if p.cluster.as_deref() != Some(&*s.project.label()) || !is_ours {
-        return refuse(
+        return Decision::refuse(
             Verdict::NameTaken,
             format!(
                 "the project has an Instance {} that fedgate did not make; rename or delete it",

@@ -3,7 +3,6 @@
 //! Triggers: write-backs, project deployments, copies, projections and owners of hub namespaces. Contract:
 //! federation.md §3.8.
 
-mod controller;
 pub mod decide;
 pub mod memory;
 pub mod triggers;
@@ -13,17 +12,17 @@ mod tests;
 
 use super::{
     confirm,
-    context::{Context, Shared, State},
+    context::{self, Context, Shared, State, publish},
     index::{self, GatewayIndex, TableId, derived::project_hub::NamedHub, rows::Source},
-    reason::{IdentityRejection, Verdict},
+    projection::{self, Decision, Rejection},
 };
 use crate::queries::instances;
-use decide::{Decision, Rejection, Reporting, Snapshot};
+use decide::{Reporting, Snapshot};
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
-    metrics::{Family, Stage},
+    metrics::Stage,
     plan::{Applied, Endpoint, Event, ObjectRef, Plan, Prepared, Requeue, Target},
     reconcile::{
         memory::Memories,
@@ -62,14 +61,6 @@ impl Projector {
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
         self.memory.len()
-    }
-}
-
-fn settings(ctx: &Shared) -> decide::Settings {
-    decide::Settings {
-        projection_retention: ctx.settings.projection_retention,
-        require_owner: ctx.settings.require_owner,
-        status_interval: ctx.settings.status_interval,
     }
 }
 
@@ -128,7 +119,7 @@ impl Reconciler for Projector {
                 ..Basis::of(snapshot)
             });
         }
-        let decision = decide::decide(&snapshot, &mut run.session, settings(run.ctx), run.ctx.now());
+        let decision = decide::decide(&snapshot, &mut run.session, &run.ctx.settings, run.ctx.now());
         let wait = |requeue| {
             drop_body(run.ctx, &snapshot);
             run.ctx.quarantine.release(run.key);
@@ -169,7 +160,7 @@ impl Reconciler for Projector {
         let s = &basis.snapshot;
         if basis.resumed {
             let message = "Instances are projected again".to_owned();
-            publish(run.ctx, delay_event(s, false, "Resumed", message)).await;
+            publish_delay(run.ctx, s, false, "Resumed", message).await;
             return Ok(Flow::Again);
         }
         if let Some(rejection) = &basis.rejection {
@@ -278,14 +269,9 @@ async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejec
     end_wait(ctx, s);
     let next = Requeue::After(RETRY_AFTER);
     let Rejection { verdict, message } = rejection;
-    if !ctx.quarantine.insert(key, verdict) {
+    let Some(is_foreign) = context::quarantine(ctx, key, verdict) else {
         return next;
-    }
-    let is_foreign = verdict == Verdict::IdentityMismatch;
-    if is_foreign {
-        ctx.metrics
-            .count(Family::IdentityRejections, &[IdentityRejection::Mismatch.label()]);
-    }
+    };
     let (namespace, name) = (&*key.namespace, &*key.name);
     tracing::warn!(plane = "hub", controller = "projector", kind = %key.kind, namespace, name, %key, reason = verdict.label(), detail = message, "write-back quarantined");
     let (Some(source), false) = (&s.source, is_foreign) else {
@@ -299,16 +285,8 @@ async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejec
         action: "QuarantiningProjection".to_owned(),
         message,
     };
-    publish(ctx, Some(note)).await;
+    publish(ctx, note).await;
     next
-}
-
-/// Publishes an Event; a lost one has no further effect.
-async fn publish(ctx: &Context<'_>, event: Option<Event>) {
-    let Some(event) = event else { return };
-    if let Err(error) = ctx.execute(Plan::with_event(event)).await {
-        tracing::debug!(%error, "event not published");
-    }
 }
 
 /// The project's deployment as an Event refers to it.
@@ -322,17 +300,18 @@ fn about(s: &Snapshot, source: &Row<Source>) -> ObjectRef {
     }
 }
 
-/// An Event on the project's deployment of a write-back.
-fn delay_event(s: &Snapshot, warning: bool, reason: &str, message: String) -> Option<Event> {
-    let source = s.source.as_ref()?;
-    Some(Event {
+/// Publishes an Event on the project's deployment of a write-back.
+async fn publish_delay(ctx: &Context<'_>, s: &Snapshot, warning: bool, reason: &str, message: String) {
+    let Some(source) = &s.source else { return };
+    let event = Event {
         plane: s.plane(),
         about: about(s, source),
         warning,
         reason: reason.to_owned(),
         action: "Projecting".to_owned(),
         message,
-    })
+    };
+    publish(ctx, event).await;
 }
 
 /// Tells the tenant, once, that an Instance has not been written into its project for a minute. A project that is down
@@ -348,7 +327,7 @@ async fn report_delay(run: &mut Reconcile<'_, Projector>, s: &Snapshot, failure:
     let (verb, category, since) = (failure.verb, failure.category.as_str(), known.since);
     let message =
         format!("{verb} of Instances in this project fails ({category}) since {since}; it is tried again");
-    publish(run.ctx, delay_event(s, true, "ProjectionDelayed", message)).await;
+    publish_delay(run.ctx, s, true, "ProjectionDelayed", message).await;
 }
 
 fn camel(reason: &str) -> String {
@@ -410,12 +389,6 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     }
     let project = index.projects.get(&owner.project)?;
     let hub = HubNamespace::parse(&key.namespace)?;
-    // The ownership holds only if the Namespace on the hub names this project too.
-    let bound = index
-        .hub
-        .namespaces
-        .get("", hub.as_str())
-        .is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
     let mut write_back = index.hub.write_backs[kind]
         .get(&key.namespace, &key.name)
         .cloned();
@@ -428,9 +401,9 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     }
     let binding = name.and_then(|d| index.binding(kind, &key.namespace, d));
     let source = name.and_then(|d| project.sources[kind].get(&owner.namespace, d));
-    let projection = project.projections[kind].get(&owner.namespace, &key.name);
+    let row = project.projections[kind].get(&owner.namespace, &key.name);
     let projected = || {
-        let (name, _) = projection?.digest.owner.as_ref()?;
+        let (name, _) = row?.digest.owner.as_ref()?;
         project.sources[kind].get(&owner.namespace, name)
     };
     let of = if write_back.is_some() { source } else { projected() };
@@ -446,7 +419,7 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
         namespace: owner.namespace.clone(),
         hub,
         name: key.name.clone(),
-        bound,
+        bound: projection::is_bound(index, &key.namespace, &owner.project),
         copy: copy.cloned(),
         cells: cells.map_or_else(Box::default, |binding| binding.digest.clusters.clone()),
         source: source.cloned(),
@@ -456,7 +429,7 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
             .contains(&index::ObjectRef::new(kind, &key.namespace, &key.name)),
         proven: index.lacks_proof(&key.namespace).is_none(),
         reporting: reporting(index, key, kind),
-        projection: projection.cloned(),
+        projection: row.cloned(),
         of_other_hub,
         rank: index.rank(kind, &key.namespace, &key.name),
         most: source.map_or(0, instances::instance_limit),

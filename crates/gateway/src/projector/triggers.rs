@@ -12,11 +12,6 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         |object: &ObjectRef| index.hub_key(TableId::WrittenBack(object.kind), &object.hub, &object.name);
     match change {
         Change::Instance { instance, .. } => keys.push(key(instance)),
-        Change::PlaceFreed { deployment, cell } => {
-            let ObjectRef { kind, hub, .. } = deployment;
-            let names = index.next_projected(deployment, cell.as_ref()).into_iter();
-            keys.extend(names.map(|name| index.hub_key(TableId::WrittenBack(*kind), hub, name)));
-        }
         Change::HubNamespace { hub, .. } | Change::ProjectNamespace { hub: Some(hub), .. } => {
             index.write_back_keys(hub, keys);
         }
@@ -54,8 +49,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::Copy { .. }
         | Change::Payload { .. }
         | Change::ProjectNamespace { hub: None, .. }
-        | Change::Source(_)
-        | Change::WorkloadChecks { .. } => {}
+        | Change::Source(_) => {}
     }
 }
 

@@ -55,7 +55,7 @@ impl GatewayIndex {
 
     /// True if a city may be used in a hub namespace: it has a cell, or had one when the namespace began to use it.
     pub fn is_served(&self, hub_namespace: &str, city: &CityCode) -> bool {
-        self.hub.secondary.serves(city) || self.in_place(hub_namespace).contains(city)
+        self.hub.secondary.places.serves(city) || self.in_place(hub_namespace).contains(city)
     }
 
     /// The city in which an object stays whose kind fixes the place: that of its copy, or, once it has its member, of the
@@ -134,7 +134,7 @@ impl GatewayIndex {
             .chain(fixed)
             .filter(move |CityRoute { city, .. }| {
                 let there = || in_place.get_or_init(|| self.in_place(hub_namespace));
-                self.hub.secondary.serves(city) || there().contains(city)
+                self.hub.secondary.places.serves(city) || there().contains(city)
             })
     }
 

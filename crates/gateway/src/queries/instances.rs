@@ -3,12 +3,12 @@
 
 use crate::index::{
     GatewayIndex, ObjectRef,
-    derived::by_cell::{Names, group},
+    derived::by_cell::{Group, group},
     rows::{Projection, Source},
 };
 use fedgate_engine::store::table::Row;
 use fedgate_kinds::KindId;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Instances of a cell that every deployment may have, whatever its scale.
 const FLOOR: usize = 64;
@@ -18,11 +18,18 @@ pub fn instance_limit(source: &Row<Source>) -> usize {
     FLOOR.max(2 * source.digest.scale as usize)
 }
 
-/// Queries to a group: its members, and their projections.
+/// A group whose members may be too many, and their projections.
 struct GroupRank<'a> {
-    names: &'a Names,
+    names: &'a BTreeSet<Arc<str>>,
     most: usize,
     projected: Box<dyn Fn(&str) -> bool + 'a>,
+}
+
+impl GroupRank<'_> {
+    /// True if it has so many members that no new one is projected.
+    fn is_crowded(&self) -> bool {
+        self.names.len() > 2 * self.most
+    }
 }
 
 impl GatewayIndex {
@@ -30,39 +37,33 @@ impl GatewayIndex {
     /// name. Far beyond the limit no new write-back is projected, which saves counting them.
     pub fn rank(&self, i: KindId, hub: &Arc<str>, name: &str) -> usize {
         let row = self.hub.write_backs[i].get(hub, name);
-        let Some((deployment, cell)) = group(i, hub, row) else {
-            return 0;
-        };
-        let Some(s) = self.standing(&deployment, cell.as_ref()) else {
+        let Some(s) = group(i, hub, row).and_then(|group| self.standing(&group)) else {
             return 0;
         };
         if s.names.len() <= FLOOR {
             return 0;
         }
         let first = (s.projected)(name);
-        if s.names.len() > 2 * s.most {
+        if s.is_crowded() {
             return if first { 0 } else { usize::MAX };
         }
         let before = |other: &&Arc<str>| (!(s.projected)(other), &***other) < (!first, name);
         s.names.iter().filter(before).count()
     }
 
-    /// The write-backs of a cell that are projected now that another one of the same deployment has gone.
-    pub fn next_projected(&self, deployment: &ObjectRef, cell: Option<&Arc<str>>) -> Vec<&Arc<str>> {
-        let Some(s) = self.standing(deployment, cell) else {
+    /// The write-backs of a group that are projected now that another one has left it.
+    pub fn next_projected(&self, group: &Group) -> Vec<&Arc<str>> {
+        let standing = self.standing(group);
+        let Some(s) = standing.filter(|s| s.names.len() >= FLOOR && !s.is_crowded()) else {
             return Vec::new();
         };
-        if s.names.len() < FLOOR || s.names.len() > 2 * s.most {
-            return Vec::new();
-        }
         let (has, lacks): (Vec<_>, Vec<_>) = s.names.iter().partition(|n| (s.projected)(n));
         let free = s.most.saturating_sub(has.len());
         lacks.into_iter().take(free).collect()
     }
 
-    fn standing(&self, deployment: &ObjectRef, cell: Option<&Arc<str>>) -> Option<GroupRank<'_>> {
-        let ObjectRef { kind: i, hub, name } = deployment;
-        let names = self.hub.by_deployment.get(deployment)?.of(cell)?;
+    fn standing(&self, group: &Group) -> Option<GroupRank<'_>> {
+        let ObjectRef { kind: i, hub, name } = &group.0;
         let (project, owner) = self.owning(hub)?;
         let source = project.sources[*i].get(&owner.namespace, name)?;
         let (cluster, name) = (owner.project.label(), name.clone());
@@ -71,7 +72,7 @@ impl GatewayIndex {
         };
         let projections = &project.projections[*i];
         Some(GroupRank {
-            names,
+            names: self.hub.by_deployment.get(group)?,
             most: instance_limit(source),
             projected: Box::new(move |name| {
                 let row = projections.get(&owner.namespace, name);

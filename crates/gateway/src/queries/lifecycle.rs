@@ -1,6 +1,6 @@
 //! Whether the project namespace behind a hub namespace lives, is gone, or was created again under its name.
 
-use crate::index::{GatewayIndex, rows::Template};
+use crate::index::{GatewayIndex, TableId, rows::Template};
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{key::Plane, plan::Target};
 use std::{collections::BTreeSet, sync::Arc};
@@ -89,7 +89,7 @@ pub fn home(index: &GatewayIndex, hub: &str) -> Option<(ProjectKey, Arc<str>)> {
 pub fn origin_namespace(index: &GatewayIndex, hub: &str) -> Option<(Target, Arc<str>)> {
     let uid = hub.strip_prefix("ns-")?.into();
     let (project, namespace) = home(index, hub)?;
-    let resource = &index.resources.namespaces;
+    let resource = index.resource(TableId::Namespaces);
     Some((
         Target::cluster(Plane::Project(project), resource, &namespace),
         uid,

@@ -1,10 +1,10 @@
 //! The decision for a Secret that a member returns: a pure function of the snapshot (contract: clusters.md §7 rule 3).
 
-use super::memory::Memory;
 use crate::{
     index::rows::{HubCopy, OwnReturn, Returned, Source},
     lane::{CopyLane, Stage},
     pin::Pin,
+    projection::Decision,
     reason::{Verdict, WriteReason},
 };
 use fedgate_api::{
@@ -14,14 +14,18 @@ use fedgate_api::{
 use fedgate_engine::{
     clock::Now,
     key::Plane,
-    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
-    reconcile::throttle::{Rate, WriteKind},
+    plan::{Effect, ExactFields, Plan, Target, Write},
+    reconcile::{
+        quarantine::RETRY_AFTER,
+        throttle::{Rate, TokenBucket, WriteKind},
+    },
     store::table::Row,
 };
 use fedgate_kinds::{FederatedKind, KindId, PerKind, Return};
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// A Secret that a member returns, and the objects that it depends on. Exists only in a project namespace that owns its hub
 /// namespace.
@@ -93,48 +97,21 @@ impl Snapshot {
     }
 }
 
-/// The reason why a Secret is not projected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rejection {
-    /// The verdict.
-    pub verdict: Verdict,
-    /// The fault and the next step.
-    pub message: String,
+/// State that is kept for a Secret which comes back.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Memory {
+    /// Limits the updates of the project's Secret.
+    pub updates: TokenBucket,
+    /// When the project refused the Secret, because it has another one of the name.
+    pub refused: Option<Instant>,
 }
 
-/// A decision.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Decision {
-    /// Wait for an event.
-    Wait,
-    /// Decide again after this time.
-    Later(Duration),
-    /// The Secret is not projected in its present state.
-    Quarantine(Rejection),
-    /// Read the Secret from the hub, and decide again.
-    Read,
-    /// Execute this if a GET from the hub shows no Secret.
-    Confirm(Plan<Prepared>),
-    /// Execute this.
-    Do(Plan<Prepared>),
-}
-
-impl Decision {
-    /// True if something is written other than a deletion.
-    pub fn writes(&self) -> bool {
-        match self {
-            Self::Read => true,
-            Self::Do(plan) | Self::Confirm(plan) => !plan.effects.iter().all(|effect| effect.write.deletes()),
-            Self::Wait | Self::Later(_) | Self::Quarantine(_) => false,
-        }
+impl Memory {
+    /// How long the Secret is not sent again; `None` if it may be.
+    pub fn refused_for(&self, now: Now) -> Option<Duration> {
+        let left = RETRY_AFTER.saturating_sub(now.since(self.refused?));
+        (!left.is_zero()).then_some(left)
     }
-}
-
-fn refuse(verdict: Verdict, message: impl Into<String>) -> Decision {
-    Decision::Quarantine(Rejection {
-        verdict,
-        message: message.into(),
-    })
 }
 
 /// Decides; `body` is the hub's Secret, if it was just read.
@@ -157,13 +134,13 @@ pub fn decide(
         return Decision::Wait;
     }
     if r.cluster.as_deref() != Some(&*s.project.label()) || r.namespace.as_deref() != Some(&*s.namespace) {
-        return refuse(
+        return Decision::refuse(
             Verdict::IdentityMismatch,
             "its identity labels are not those of its hub Namespace; the member must correct them",
         );
     }
     let Some(object) = &s.object else {
-        return refuse(
+        return Decision::refuse(
             Verdict::NotAllowed,
             "its labels name no object of a kind with returns; the member must correct them",
         );
@@ -180,7 +157,7 @@ pub fn decide(
     };
     if r.size > rule.max_bytes as usize {
         let (size, most) = (r.size, rule.max_bytes);
-        return refuse(
+        return Decision::refuse(
             Verdict::TooLarge,
             format!(
                 "Secret {} has {size} bytes, at most {most} bytes come back",
@@ -207,14 +184,14 @@ fn of_another(r: &Returned, object: &Object, copy: &Row<HubCopy>, pin: &Pin) -> 
         // The member does not know the new copy yet.
         Some((_, uid)) if pin.copy_uids.contains(uid) => return Some(Decision::Wait),
         _ => {
-            return Some(refuse(
+            return Some(Decision::refuse(
                 Verdict::OwnerMismatch,
                 "its controller is not the copy of the object that it names; the member must correct it",
             ));
         }
     }
     (r.cell.as_deref() != Some(&*pin.member)).then(|| {
-        refuse(
+        Decision::refuse(
             Verdict::OwnerMismatch,
             format!(
                 "member {} returns it, but its object lives at member {}; the former must delete it",
@@ -234,7 +211,7 @@ fn admitted<'a>(s: &'a Snapshot, object: &Object, copy: &Row<HubCopy>) -> Result
         .filter(|(_, rule)| rule.allows(&s.name))
         .peekable();
     if fitting.peek().is_none() {
-        return Err(refuse(
+        return Err(Decision::refuse(
             Verdict::NotAllowed,
             format!(
                 "the kind admits no Secret of the name {}; the member must delete it",
@@ -260,7 +237,7 @@ fn admitted<'a>(s: &'a Snapshot, object: &Object, copy: &Row<HubCopy>) -> Result
         // The member's status is on its way.
         return Err(Decision::Wait);
     }
-    Err(refuse(
+    Err(Decision::refuse(
         Verdict::NotAllowed,
         format!(
             "Secret {} is not the one that its object names; the member must delete it",
@@ -278,7 +255,7 @@ fn gone(s: &Snapshot) -> Decision {
     if own.deleting {
         return idle;
     }
-    let delete = |reason| Plan::one(effect(s, delete(own), reason));
+    let delete = |reason| Plan::one(effect(s, Write::delete(&own.uid), reason));
     if is_of_the_dead(own, object) {
         return Decision::Do(delete(WriteReason::ReplaceReturn));
     }
@@ -330,7 +307,7 @@ fn write(
     }
     // The type of a Secret is immutable, and an apply would add an owner to the dead one.
     if is_of_the_dead(own, object) || own.digest.secret_type != r.secret_type {
-        return one(delete(own), WriteReason::ReplaceReturn);
+        return one(Write::delete(&own.uid), WriteReason::ReplaceReturn);
     }
     let is_plain = own.digest.owner.as_ref().is_some_and(|owner| owner.is_plain);
     if own.digest.payload == r.payload && is_plain {
@@ -368,7 +345,7 @@ fn write(
 
 /// A Secret that is not ours has the name: it is never touched.
 pub(super) fn name_taken(s: &Snapshot) -> Decision {
-    refuse(
+    Decision::refuse(
         Verdict::NameTaken,
         format!(
             "the project has a Secret {} that fedgate did not make; rename or delete it",
@@ -377,20 +354,9 @@ pub(super) fn name_taken(s: &Snapshot) -> Decision {
     )
 }
 
-fn delete(own: &Row<OwnReturn>) -> Write {
-    Write::Delete {
-        uid: own.uid.to_string(),
-        resource_version: None,
-    }
-}
-
 fn effect(s: &Snapshot, write: Write, reason: WriteReason) -> Effect {
-    Effect {
-        target: Target::namespaced(s.plane(), &s.resource, &s.namespace, &s.name),
-        endpoint: Endpoint::Main,
-        write,
-        reason: reason.into(),
-    }
+    let target = Target::namespaced(s.plane(), &s.resource, &s.namespace, &s.name);
+    Effect::main(target, write, reason)
 }
 
 /// Type and data of the hub's Secret, with our label and the live object as owner; nothing of its metadata.

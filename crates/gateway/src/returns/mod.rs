@@ -4,7 +4,6 @@
 //! A key is that of the project's Secret: what one tenant's objects return goes to no other tenant's plane.
 
 pub mod decide;
-pub mod memory;
 pub mod triggers;
 
 #[cfg(test)]
@@ -12,16 +11,16 @@ mod tests;
 
 use super::{
     confirm,
-    context::{Context, Shared, State},
+    context::{self, Context, Shared, State, publish},
     index::{GatewayIndex, derived::project_hub::NamedHub, rows::Returned},
-    reason::{IdentityRejection, Verdict},
+    projection::{self, Decision, Rejection},
+    reason::Verdict,
 };
-use decide::{Decision, Object, Rejection, Snapshot};
+use decide::{Memory, Object, Snapshot};
 use fedgate_api::names::return_name;
 use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
-    metrics::Family,
     plan::{Applied, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
     reconcile::{
         memory::Memories,
@@ -32,7 +31,6 @@ use fedgate_engine::{
 };
 use fedgate_kinds::{CompanionKind, KindId};
 use kube::core::DynamicObject;
-use memory::Memory;
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 
@@ -129,7 +127,7 @@ impl Reconciler for Returns {
         };
         match decision {
             _ if parked => end(Requeue::AwaitChange),
-            Decision::Wait => end(Requeue::AwaitChange),
+            Decision::Wait | Decision::WaitFor(_) => end(Requeue::AwaitChange),
             // The verdict of a refused name stays with it.
             Decision::Later(after) => Step::End(Requeue::After(after)),
             Decision::Quarantine(rejection) => Step::Read(basis(Some(rejection))),
@@ -241,14 +239,9 @@ async fn quarantine(
 ) -> Requeue {
     let next = Requeue::After(RETRY_AFTER);
     let Rejection { verdict, message } = rejection;
-    if !ctx.quarantine.insert(key, verdict) {
+    let Some(is_foreign) = context::quarantine(ctx, key, verdict) else {
         return next;
-    }
-    let is_foreign = verdict == Verdict::IdentityMismatch;
-    if is_foreign {
-        ctx.metrics
-            .count(Family::IdentityRejections, &[IdentityRejection::Mismatch.label()]);
-    }
+    };
     let (namespace, name) = (s.hub.as_str(), &*s.name);
     if logged.lock().try_take(LOG_RATE, ctx.now().instant) {
         tracing::warn!(plane = "hub", controller = "returns", kind = %key.kind, namespace, name, %key, reason = verdict.label(), detail = message, "returned Secret quarantined");
@@ -258,9 +251,10 @@ async fn quarantine(
         return next;
     };
     let resource = &s.kind_of(object).resource;
-    let reason = match verdict {
-        Verdict::NameTaken => "ReturnNameTaken",
-        _ => "ReturnRejected",
+    let reason = if verdict == Verdict::NameTaken {
+        "ReturnNameTaken"
+    } else {
+        "ReturnRejected"
     };
     let note = Event {
         plane: s.plane(),
@@ -276,9 +270,7 @@ async fn quarantine(
         action: "ReturningSecret".to_owned(),
         message,
     };
-    if let Err(error) = ctx.execute(Plan::with_event(note)).await {
-        tracing::debug!(%error, "event not published");
-    }
+    publish(ctx, note).await;
     next
 }
 
@@ -293,9 +285,6 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
         return None;
     }
     let project = index.projects.get(project_key)?;
-    // The ownership holds only if the Namespace on the hub names this project too.
-    let home = index.hub.namespaces.get("", hub.as_str());
-    let bound = home.is_some_and(|n| n.digest.project_uid.is_some() && n.digest.project_uid == project.uid);
     let own = project.returned.get(&key.namespace, &key.name).cloned();
     let (member, returned) = index.returned(hub.as_str(), &key.name, own.as_ref()).unzip();
     let of: Option<(KindId, Arc<str>)> = match (&returned, &own) {
@@ -326,7 +315,7 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
         namespace: key.namespace.clone(),
         name: key.name.clone(),
         on_hub: member.map(|member| return_name(&member, &key.name)),
-        bound,
+        bound: projection::is_bound(index, hub.as_str(), project_key),
         returned,
         object,
         taken: project.referable[CompanionKind::SECRET]

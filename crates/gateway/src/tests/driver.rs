@@ -29,7 +29,7 @@ impl Reconciler for Endless {
 
     fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<()> {
         run.session += 1;
-        let resource = run.ctx.index.lock().resources.namespaces.clone();
+        let resource = run.ctx.index.lock().resource(TableId::Namespaces).clone();
         let mut plan = Plan::one(Effect {
             target: Target::cluster(Plane::Hub, &resource, HUB),
             endpoint: Endpoint::Main,

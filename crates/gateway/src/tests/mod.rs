@@ -308,7 +308,7 @@ async fn what_comes_late_of_an_earlier_engagement_is_not_taken_for_the_present_o
     };
     let target = Target::cluster(
         plane.clone(),
-        &gateway.shared.index.lock().resources.namespaces.clone(),
+        &gateway.shared.index.lock().resource(TableId::Namespaces).clone(),
         "late",
     );
     planes.event(

@@ -15,11 +15,12 @@ use fedgate_api::{
 use fedgate_engine::diff::Digest;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One write on the project plane.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum WorkloadEffect {
     /// Add the finalizer to the Workload; the event of this write enqueues the next reconcile.
     AddFinalizer,
@@ -54,16 +55,7 @@ pub struct WorkloadPlan {
 impl WorkloadPlan {
     /// A digest of the writes.
     pub fn digest(&self) -> Digest {
-        let effects = self.effects.iter().map(|effect| match effect {
-            WorkloadEffect::AddFinalizer => json!("hold"),
-            WorkloadEffect::RemoveFinalizer => json!("release"),
-            WorkloadEffect::Create(deployment) => json!(["create", deployment]),
-            WorkloadEffect::Apply(deployment) => json!(["apply", deployment]),
-            WorkloadEffect::ChangePlace(deployment) => json!(["change of place", deployment]),
-            WorkloadEffect::Delete { name, uid } => json!(["delete", name, uid]),
-            WorkloadEffect::PatchStatus(status) => json!(["status", status]),
-        });
-        Digest::of(&effects.collect())
+        Digest::of(&json!(self.effects))
     }
 
     /// The first writes, with at most so many bodies of deployments beside those that are `written` already, which are left

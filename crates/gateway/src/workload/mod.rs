@@ -5,7 +5,6 @@ mod checks;
 pub mod decide;
 mod matching;
 mod name;
-mod normalized;
 mod observe;
 mod prepare;
 mod ready;
@@ -17,8 +16,8 @@ pub mod triggers;
 mod wanted;
 
 use super::{
-    context::State,
-    index::{GatewayIndex, rows::WorkloadDigest},
+    context::{State, publish},
+    index::{GatewayIndex, TableId, rows::WorkloadDigest},
     reason::Verdict,
 };
 use decide::WorkloadEffect;
@@ -116,6 +115,21 @@ fn is_deployment(target: &Target) -> bool {
     target.resource.kind == "WorkloadDeployment"
 }
 
+/// True if a plan is to be executed. `executed` is the plan that this reconcile has executed last, with the state that it
+/// was decided from; `found` is the current state. The Workload is normalized once a write has changed nothing: a difference
+/// after the first write may be another client's edit.
+fn goes_on(
+    normalized: &mut Normalized,
+    executed: Option<(Digest, Digest)>,
+    wanted: Digest,
+    found: Digest,
+) -> bool {
+    if executed == Some((wanted, found)) {
+        normalized.record(wanted, found);
+    }
+    !normalized.accepts(wanted, found)
+}
+
 /// State of a Workload's reconcile.
 #[derive(Debug, Default)]
 pub struct Session {
@@ -164,7 +178,7 @@ impl Reconciler for Workloads {
             let index = run.ctx.index.lock();
             (
                 observe::observe(&index, run.key, project, run.session.read.as_ref()),
-                index.is_suspended(project),
+                index.projects.get(project).is_some_and(|of| of.suspended),
             )
         };
         let mut observed = match observed {
@@ -220,7 +234,7 @@ impl Reconciler for Workloads {
         }
         let wanted = Digest::of_hash(&(plan.digest(), observed.template_digest));
         let mut normalized = self.normalized.take(run.key);
-        let goes_on = normalized::goes_on(&mut normalized, run.session.asked, wanted, observed.basis);
+        let goes_on = goes_on(&mut normalized, run.session.asked, wanted, observed.basis);
         self.normalized.put(run.key, normalized);
         if !goes_on {
             return Step::End(Requeue::AwaitChange);
@@ -250,7 +264,7 @@ impl Reconciler for Workloads {
             name,
             ..
         } = run.key;
-        let workloads = run.ctx.index.lock().resources.workloads.clone();
+        let workloads = run.ctx.index.lock().resource(TableId::Workloads).clone();
         let target = Target::namespaced(plane.clone(), &workloads, namespace, name);
         let Some(read) = run.ctx.executor.refresh(&target, WorkloadDigest::whole).await? else {
             return Ok(Flow::End(Requeue::After(RETRY_AFTER)));
@@ -337,9 +351,7 @@ impl Reconciler for Workloads {
         self.delayed.put(run.key, is_told || lasts.is_some());
         if let (Some(known), Some(uid), false) = (lasts, uid, is_told) {
             let event = retrying(run.key, uid, &failure, known.since);
-            if let Err(error) = run.ctx.execute(Plan::with_event(event)).await {
-                tracing::debug!(%error, "event not published");
-            }
+            publish(run.ctx, event).await;
         }
         Err(failure)
     }

@@ -6,7 +6,7 @@ use super::{
     snapshot::{Checks, Cities, Listed, ListedLocation, Locations, Networks, WorkloadSnapshot},
 };
 use crate::index::{
-    GatewayIndex, Project,
+    GatewayIndex, Project, TableId,
     derived::project_hub::Share,
     locations::Knowledge,
     networking::WorkloadChecks,
@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::ApiResource;
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A snapshot, and the data that writes need.
 pub(super) struct Observed {
@@ -161,7 +161,7 @@ pub(super) fn observe(
         template_digest: template,
         template_size: text.len(),
         version: row.resource_version(),
-        workloads: index.resources.workloads.clone(),
+        workloads: index.resource(TableId::Workloads).clone(),
         deployments: index.kinds[kind].resource.clone(),
     })
 }
@@ -200,11 +200,11 @@ fn checks(on: &WorkloadChecks, project: &Project, workload: &Workload) -> Checks
         (false, _) => Networks::Unchecked,
         (true, false) => Networks::Pending,
         (true, true) => {
-            let named = project
-                .live_networks()
-                .filter(|(_, name)| interfaces.iter().any(|i| *i.network.name == ***name));
+            let is_named = |name: &Arc<str>| interfaces.iter().any(|i| *i.network.name == **name);
+            let live = project.networks.iter().filter(|(_, row)| !row.deleting);
+            let names = live.map(|(name, _)| name).filter(|(_, name)| is_named(name));
             Networks::Existing(
-                named
+                names
                     .map(|(ns, name)| (ns.to_string(), name.to_string()))
                     .collect(),
             )

@@ -4,7 +4,7 @@
 use super::{
     checks::CheckOutcome,
     matching::{Match, Matches},
-    rollup::{Outcome, name_conflict, no_location, unresolved},
+    rollup::{Outcome, name_conflict, no, no_location, unresolved},
     snapshot::WorkloadSnapshot,
     wanted::{Access, Pair},
 };
@@ -33,7 +33,7 @@ pub(super) fn set(
     let generation = snapshot.workload.metadata.generation;
     let mut missing = Vec::new();
     if let CheckOutcome::Bad { reason, message } = verdict {
-        missing.push(lacks(*reason, message, now));
+        missing.push(no(*reason, message, now));
     }
     for ((pair, found), outcome) in matches.pairs.iter().zip(outcomes) {
         missing.extend(of_pair(*pair, found, outcome, now));
@@ -42,7 +42,7 @@ pub(super) fn set(
     for left in &matches.unmatched {
         let name = left.metadata.name.as_deref().unwrap_or_default();
         let message = format!("deployment {name} is no longer wanted and still there");
-        missing.push(lacks(Reason::SurplusInstances, &message, now));
+        missing.push(no(Reason::SurplusInstances, &message, now));
     }
     let available = conditions::find(kept, types::AVAILABLE).filter(|c| c.status != ConditionStatus::True);
     let all = "every placement has its instances, all ready and on the latest template";
@@ -80,16 +80,6 @@ pub(super) fn is_due(had: Option<&WorkloadStatus>, wanted: &WorkloadStatus) -> b
     !(rides || older) || others(had) != others(wanted)
 }
 
-fn lacks(reason: Reason, message: &str, now: Timestamp) -> Condition {
-    Condition::new(
-        types::READY,
-        ConditionStatus::False,
-        reason.as_str(),
-        message,
-        now,
-    )
-}
-
 /// The conditions that a placement lacks at a place; empty if all its Instances are ready on the latest template.
 fn of_pair(pair: Pair, found: &Match, outcome: &Outcome, now: Timestamp) -> Vec<Condition> {
     let at = format!("{}/{}", pair.placement.name, pair.at());
@@ -100,14 +90,14 @@ fn of_pair(pair: Pair, found: &Match, outcome: &Outcome, now: Timestamp) -> Vec<
         _ if pair.access == Access::NoLocation => vec![no_location(&[pair.at()], now)],
         _ => {
             let message = format!("{at}: no deployment yet");
-            vec![lacks(Reason::NoAvailableDeployments, &message, now)]
+            vec![no(Reason::NoAvailableDeployments, &message, now)]
         }
     }
 }
 
 fn not_acted(at: &str, now: Timestamp) -> Condition {
     let message = format!("{at}: the cell has not acted on the latest spec yet");
-    lacks(Reason::NoCellReporting, &message, now)
+    no(Reason::NoCellReporting, &message, now)
 }
 
 /// The conditions that a deployment lacks: its own of the latest generation, else what its counts say.
@@ -144,5 +134,5 @@ fn of_deployment(pair: Pair, deployment: &WorkloadDeployment, at: &str, now: Tim
         let message = format!("{at}: {} instances exist, {wanted} are wanted", counts.replicas);
         (Reason::SurplusInstances, message)
     };
-    vec![lacks(reason, &message, now)]
+    vec![no(reason, &message, now)]
 }

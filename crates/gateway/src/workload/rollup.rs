@@ -103,7 +103,8 @@ fn yes(reason: Reason, message: &str, now: Timestamp) -> Condition {
     )
 }
 
-fn no(reason: Reason, message: &str, now: Timestamp) -> Condition {
+/// Available=False for a reason.
+pub(super) fn no(reason: Reason, message: &str, now: Timestamp) -> Condition {
     worst_or(None, reason, message, now)
 }
 

@@ -34,8 +34,9 @@ pub struct WorkloadSnapshot {
     pub checks: Checks,
 }
 
-/// Checks against other objects, each enabled by a setting, and their input.
-#[derive(Debug, Clone)]
+/// Checks against other objects, each enabled by a setting, and their input. By default there is none of Networks and
+/// Locations, and the built-in catalog.
+#[derive(Debug, Clone, Default)]
 pub struct Checks {
     /// K1: whether the interfaces' Networks exist.
     pub networks: Networks,
@@ -53,25 +54,11 @@ pub struct Checks {
     pub refused: Option<String>,
 }
 
-impl Default for Checks {
-    /// No check of Networks and Locations; the built-in catalog.
-    fn default() -> Self {
-        Self {
-            networks: Networks::Unchecked,
-            foreign_networks: false,
-            locations: Locations::Unchecked,
-            listed: None,
-            catalog: Catalog::default(),
-            too_large: None,
-            refused: None,
-        }
-    }
-}
-
 /// State of the project's Networks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Networks {
     /// The check is disabled.
+    #[default]
     Unchecked,
     /// The check is enabled, and the first list is incomplete.
     Pending,
@@ -93,9 +80,10 @@ pub struct ListedLocation {
 }
 
 /// State of the project's Locations.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Locations {
     /// The check is disabled: every city counts.
+    #[default]
     Unchecked,
     /// The check is enabled, and the first list is incomplete.
     Pending,

@@ -4,9 +4,7 @@ use crate::index::{
     GatewayIndex, Project,
     change::{Change, SourceChange},
 };
-use fedgate_api::names::ProjectKey;
 use fedgate_engine::key::Key;
-use std::{collections::BTreeSet, sync::Arc};
 
 /// Adds the keys of the Workloads whose decisions may depend on a change.
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
@@ -19,8 +17,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             let names = of.flat_map(|of| of.workloads.in_namespace(namespace));
             keys.extend(names.map(|(name, _)| index.workload_key(project, namespace, name)));
         }
-        Change::WorkloadChecks { project, names } => checked(index, project, names.as_ref(), keys),
-        Change::Suspension { project } => checked(index, project, None, keys),
+        Change::Suspension { project } => keys.extend(index.workloads_naming(project, None)),
         Change::Source(source) if source.rollup => {
             if let Some(project) = index.projects.get(&source.project) {
                 deployment_changed(index, project, source, keys);
@@ -35,32 +32,8 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         | Change::HubNamespace { .. }
         | Change::Instance { .. }
         | Change::Payload { .. }
-        | Change::PlaceFreed { .. }
         | Change::Source(_) => {}
     }
-}
-
-/// The Workloads of a project that name one of these cities or Networks; all without `names`.
-fn checked(
-    index: &GatewayIndex,
-    project: &ProjectKey,
-    names: Option<&BTreeSet<Arc<str>>>,
-    keys: &mut Vec<Key>,
-) {
-    // A Workload's text holds each city and Network that it names as a JSON string. The same string elsewhere in the
-    // text costs one reconcile without effect, and so does a Workload whose text is not kept.
-    let quoted: Option<Vec<String>> = names.map(|names| {
-        let quoted = names.iter().filter_map(|name| serde_json::to_string(name).ok());
-        quoted.collect()
-    });
-    let concerned = |text: Option<&str>| match (&quoted, text) {
-        (Some(names), Some(text)) => names.iter().any(|name| text.contains(name)),
-        (None, _) | (_, None) => true,
-    };
-    let of = index.projects.get(project).into_iter();
-    let workloads = of.flat_map(|of| of.workloads.iter());
-    let concerned = workloads.filter(|(_, row)| concerned(row.digest.text()));
-    keys.extend(concerned.map(|((namespace, name), _)| index.workload_key(project, namespace, name)));
 }
 
 /// The Workloads that control a deployment, and those that may wait for its name.

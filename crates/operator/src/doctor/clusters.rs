@@ -8,7 +8,7 @@ use kube::core::ApiResource;
 use serde_json::Value;
 
 pub(super) fn resource() -> ApiResource {
-    fedgate_gateway::index::resource("cluster.karmada.io", "v1alpha1", "Cluster", "clusters")
+    fedgate_gateway::index::resource("cluster.karmada.io", "v1alpha1", "Cluster")
 }
 
 /// The hub's Clusters, at most 500.

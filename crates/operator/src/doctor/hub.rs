@@ -1,7 +1,7 @@
 //! Checks of the hub that are no requirement for the start.
 
 use super::{Check, Finding, PreflightError, Subject, karmada::look_for_skip, preflight};
-use fedgate_gateway::index::Resources;
+use fedgate_gateway::index::{Resources, TableId};
 use fedgate_kinds::Kinds;
 use kube::{
     Api,
@@ -32,7 +32,8 @@ pub(super) async fn webhook(subject: &Subject) -> Finding {
 
 /// Checks what Karmada propagates, as far as its bindings show it.
 pub(super) async fn bindings(subject: &Subject) -> Vec<Finding> {
-    let api: Api<DynamicObject> = Api::all_with(subject.client.client(), &Resources::default().bindings);
+    let api: Api<DynamicObject> =
+        Api::all_with(subject.client.client(), &Resources::default()[TableId::Bindings]);
     match api.list(&ListParams::default().limit(500)).await {
         Ok(list) => vec![dependencies(subject, &list), instances(subject, &list)],
         Err(error) => {

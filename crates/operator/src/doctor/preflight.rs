@@ -4,7 +4,7 @@ use super::{PreflightError, clusters};
 use crate::membership::cluster::Cluster;
 use fedgate_api::keys::CLUSTER_CLAIM_ID;
 use fedgate_engine::plane::{client::PlaneClient, watch};
-use fedgate_gateway::index::Resources;
+use fedgate_gateway::index::{Resources, TableId};
 use fedgate_kinds::Kinds;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::{
@@ -31,10 +31,10 @@ pub(super) async fn served(hub: &PlaneClient, kinds: &Kinds) -> Result<(), Prefl
     let resources = Resources::default();
     let clusters = clusters::resource();
     let foreign = [
-        &resources.city_sets,
-        &resources.city_policies,
-        &resources.bindings,
-        &resources.interpreters,
+        &resources[TableId::CitySets],
+        &resources[TableId::CityPolicies],
+        &resources[TableId::Bindings],
+        &resources[TableId::Interpreters],
         &clusters,
     ];
     let ours = kinds.federated.iter().flat_map(|kind| {
@@ -75,7 +75,7 @@ pub(super) async fn missing(
 
 /// Checks that Karmada's webhook has labelled a policy with its id, or does so now.
 async fn webhook(hub: &PlaneClient) -> Result<(), PreflightError> {
-    let api: Api<DynamicObject> = Api::all_with(hub.client(), &Resources::default().city_sets);
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &Resources::default()[TableId::CitySets]);
     let policies = api.list(&ListParams::default().limit(20)).await;
     let policies = policies.map_err(|error| failed(&error, "list"))?;
     if policies.iter().any(marked) {
@@ -95,7 +95,7 @@ fn marked(policy: &DynamicObject) -> bool {
 
 /// Checks that Karmada's webhook labels a policy with its id now, by a dry run. A stand-in is not asked for that.
 pub(super) async fn webhook_acts(hub: &PlaneClient) -> Result<(), PreflightError> {
-    let resource = Resources::default().city_sets;
+    let resource = Resources::default()[TableId::CitySets].clone();
     let api: Api<DynamicObject> = Api::all_with(hub.client(), &resource);
     let probe: DynamicObject =
         serde_json::from_value(probe(&resource)).map_err(|e| PreflightError::Unreachable(e.to_string()))?;

@@ -195,7 +195,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         hub: HubNamespace::parse(HUB),
         own_hub: None,
         lanes: None,
-        config_maps: crate::index::Resources::default().config_maps,
+        config_maps: crate::index::Resources::default()[crate::index::TableId::Pins].clone(),
         named_hub: NamedHub::None,
         delay: None,
         hub_state: HubNamespaceState::Ours,

@@ -1,7 +1,12 @@
 //! Tests of bindings whose template is deleted.
 
 use super::*;
-use crate::garbage::bindings::{Decision, Lookup};
+use crate::{
+    garbage::Bindings,
+    testing::{Rig, refusal},
+};
+use fedgate_engine::runtime::driver::reconcile;
+use http::Method;
 
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -34,58 +39,58 @@ fn key_of(index: &GatewayIndex, kind: &str) -> Key {
     index.hub_key(TableId::Bindings, HUB, &format!("c-0-{}", kind.to_lowercase()))
 }
 
-fn deleted(decision: Decision) -> Vec<Write> {
-    match decision {
-        Decision::Delete(plan) => plan.effects.into_iter().map(|effect| effect.write).collect(),
-        other => panic!("{other:?}"),
-    }
+/// The hub's own object of the template's name.
+fn template(uid: &str) -> (u16, Value) {
+    let metadata = json!({"name": "c-0", "namespace": HUB, "uid": uid, "resourceVersion": "9"});
+    (
+        200,
+        json!({"apiVersion": "x/v1", "kind": "X", "metadata": metadata}),
+    )
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_orphaned_binding_goes_after_its_grace_period_and_the_hubs_own_answer() {
     for kind in ["WorkloadDeployment", "ConfigMap"] {
-        let (garbage, now) = (Garbage::default(), now());
-        let mut index = hub(&[]);
-        list_hub(&mut index, TableId::Bindings, &[binding(kind, Some("u-0"))]);
-        let key = key_of(&index, kind);
-        let judge = |template: &Lookup, at| garbage.decide_binding(&index, &key, template, at);
-        assert_eq!(judge(&Lookup::Unknown, now), Decision::Wait(now.instant, GRACE));
-        let due = later(now, GRACE);
-        let Decision::Read(template) = judge(&Lookup::Unknown, due) else {
-            panic!("the index alone proves nothing");
-        };
-        assert_eq!(
-            (&*template.kind().as_str().to_lowercase(), &*template.name),
-            (&*kind_of(kind), "c-0")
-        );
-        assert_eq!(judge(&Lookup::Found("u-0".into()), due), Decision::Keep);
-        // The binding was forgotten: its grace period starts again.
-        assert_eq!(judge(&Lookup::Absent, due), Decision::Wait(due.instant, GRACE));
-        let due = later(due, GRACE);
-        for answer in [Lookup::Absent, Lookup::Found("u-1".into())] {
-            let only = Write::Delete {
-                uid: "u-binding".into(),
-                resource_version: None,
-            };
-            assert_eq!(deleted(judge(&answer, due)), [only]);
+        let name = format!("c-0-{}", kind.to_lowercase());
+        let kept = vec!["GET c-0".to_owned()];
+        let gone = vec!["GET c-0".to_owned(), format!("DELETE {name}")];
+        for (answer, expected) in [
+            (template("u-0"), &kept),
+            (template("u-1"), &gone),
+            (refusal(404, "NotFound", &json!({})), &gone),
+            (refusal(500, "InternalError", &json!({})), &kept),
+        ] {
+            let mut index = hub(&[]);
+            list_hub(&mut index, TableId::Bindings, &[binding(kind, Some("u-0"))]);
+            let (key, status, garbage) = (key_of(&index, kind), answer.0, Garbage::default());
+            let rig = Rig::new(index, move |method, _| match *method {
+                Method::GET => answer.clone(),
+                _ => (
+                    200,
+                    json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}),
+                ),
+            });
+            let waits = reconcile(&Bindings(&garbage), &rig.reconcile_once(), &key).await;
+            assert_eq!(waits.unwrap(), Requeue::After(GRACE));
+            assert!(rig.asked().is_empty(), "it has patience");
+            tokio::time::advance(GRACE).await;
+            let due = reconcile(&Bindings(&garbage), &rig.reconcile_once(), &key).await;
+            assert_eq!(rig.asked(), *expected, "{status}");
+            assert_eq!(due.is_err(), status == 500);
+            // A binding that has its template is forgotten: its grace period starts again.
+            let again = garbage.decide_binding(&rig.context.index.lock(), &key, rig.context.now());
+            let waits = again.0.next == Requeue::After(GRACE);
+            assert_eq!(waits, status != 500);
         }
     }
-}
-
-fn kind_of(kind: &str) -> String {
-    let table = match kind {
-        "ConfigMap" => TableId::CONFIG_MAPS,
-        _ => TableId::DEPLOYMENTS,
-    };
-    hub(&[]).kind_of(table).as_str().to_lowercase()
 }
 
 #[tokio::test]
 async fn a_binding_with_its_template_or_of_a_foreign_kind_or_place_is_kept() {
     let (garbage, now) = (Garbage::default(), later(now(), GRACE * 2));
     let keeps = |index: &GatewayIndex, kind: &str| {
-        let decision = garbage.decide_binding(index, &key_of(index, kind), &Lookup::Absent, now);
-        assert_eq!(decision, Decision::Keep, "{kind}");
+        let (plan, orphan) = garbage.decide_binding(index, &key_of(index, kind), now);
+        assert!(plan.is_idle() && orphan.is_none(), "{kind}");
     };
     let mut index = hub(&copies(1));
     list_hub(
@@ -126,10 +131,7 @@ async fn a_binding_with_its_template_or_of_a_foreign_kind_or_place_is_kept() {
     elsewhere["metadata"]["namespace"] = json!("members");
     list_hub(&mut index, TableId::Bindings, &[elsewhere]);
     let key = index.hub_key(TableId::Bindings, "members", "c-0-secret");
-    assert_eq!(
-        garbage.decide_binding(&index, &key, &Lookup::Absent, now),
-        Decision::Keep
-    );
+    assert!(garbage.decide_binding(&index, &key, now).1.is_none());
 }
 
 #[tokio::test]

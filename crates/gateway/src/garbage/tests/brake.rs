@@ -45,7 +45,7 @@ fn two_projects(count: usize) -> GatewayIndex {
 
 fn turn_in(garbage: &Garbage, index: &GatewayIndex, hub: &str, name: &str, now: Now) -> usize {
     let key = index.hub_key(TableId::DEPLOYMENTS, hub, name);
-    let plan = garbage.decide_copy(index, &key, KindId::FIRST, SETTINGS, now);
+    let plan = garbage.decide_copy(index, &key, KindId::FIRST, &settings(), now);
     plan.effects.len()
 }
 

@@ -6,10 +6,10 @@ use super::{
         CitySetSnapshot, CopyDecision, CopySnapshot, CopyState, Decision, NamespaceSnapshot, Origin,
         city_set, copy, namespace,
     },
-    HUB, KINDS, PATIENCE, RETENTION, SETTINGS, SWEEP, UNUSED, later, now,
+    HUB, KINDS, PATIENCE, RETENTION, SWEEP, UNUSED, later, now, settings,
 };
 use crate::index::{
-    Resources,
+    Resources, TableId,
     rows::{CitySet, HubNamespaceDigest},
 };
 use fedgate_api::names::CityCode;
@@ -112,16 +112,16 @@ async fn an_orphan_waits_then_goes_by_its_uid() {
     let now = now();
     for origin in [Origin::NamespaceGone, Origin::Absent, Origin::Released] {
         let mut s = copy_with(origin);
-        assert_eq!(copy(&s, SETTINGS, now), free(waits(now.instant, PATIENCE)));
+        assert_eq!(copy(&s, &settings(), now), free(waits(now.instant, PATIENCE)));
         s.since = Some(now.instant);
         let sooner = later(now, Duration::from_secs(45));
         assert_eq!(
-            copy(&s, SETTINGS, sooner),
+            copy(&s, &settings(), sooner),
             free(waits(now.instant, Duration::from_secs(15)))
         );
         let gone = delete(s.target.clone(), None, "delete_orphan");
         assert_eq!(
-            copy(&s, SETTINGS, later(now, PATIENCE)),
+            copy(&s, &settings(), later(now, PATIENCE)),
             free(goes(now.instant, gone))
         );
     }
@@ -134,7 +134,7 @@ async fn a_copy_that_is_not_proven_an_orphan_stays_and_its_patience_is_forgotten
         let mut s = copy_with(Origin::Absent);
         s.since = Some(now.instant);
         change(&mut s);
-        assert_eq!(copy(&s, SETTINGS, later(now, PATIENCE)), free(kept()), "{s:?}");
+        assert_eq!(copy(&s, &settings(), later(now, PATIENCE)), free(kept()), "{s:?}");
     };
     stays(|s| s.copy = None);
     stays(|s| s.hub_complete = false);
@@ -164,7 +164,7 @@ async fn more_than_ten_and_a_tenth_of_a_projects_copies_put_its_brake_on() {
         } else {
             free(goes(now.instant, delete(s.target.clone(), None, "delete_orphan")))
         };
-        assert_eq!(copy(&s, SETTINGS, due), expected, "{orphans} of {total}");
+        assert_eq!(copy(&s, &settings(), due), expected, "{orphans} of {total}");
     }
 }
 
@@ -176,7 +176,7 @@ async fn more_than_fifty_and_a_fifth_of_the_hubs_copies_put_the_brake_of_all_on(
     let due = later(now, PATIENCE);
     for (orphans, total, holds) in [(50, 50, false), (51, 51, true), (60, 300, false), (61, 300, true)] {
         s.hub = Load { orphans, total };
-        let held = copy(&s, SETTINGS, due).held;
+        let held = copy(&s, &settings(), due).held;
         assert_eq!(held, holds.then_some(Brake::Hub), "{orphans} of {total}");
     }
 }
@@ -194,14 +194,14 @@ async fn what_was_seen_to_go_or_is_confirmed_goes_in_any_number() {
         counted: false,
         ..free(goes)
     };
-    let held = |s: &CopySnapshot| copy(s, SETTINGS, due).held;
+    let held = |s: &CopySnapshot| copy(s, &settings(), due).held;
     assert_eq!(held(&s), Some(Brake::Project));
     s.copy.as_mut().unwrap().seen_to_go = true;
-    assert_eq!(copy(&s, SETTINGS, due), goes);
+    assert_eq!(copy(&s, &settings(), due), goes);
     s.copy.as_mut().unwrap().seen_to_go = false;
     let seconds = |n| now.wall.checked_add(jiff::SignedDuration::from_secs(n)).unwrap();
     s.confirmed = Some(seconds(30));
-    assert_eq!(copy(&s, SETTINGS, due), goes, "it was an orphan by then");
+    assert_eq!(copy(&s, &settings(), due), goes, "it was an orphan by then");
     s.confirmed = Some(seconds(-1));
     assert_eq!(
         held(&s),
@@ -218,7 +218,7 @@ async fn what_was_seen_to_go_or_is_confirmed_goes_in_any_number() {
 
 fn lost_namespace() -> NamespaceSnapshot {
     NamespaceSnapshot {
-        target: Target::cluster(Plane::Hub, &Resources::default().namespaces, HUB),
+        target: Target::cluster(Plane::Hub, &Resources::default()[TableId::Namespaces], HUB),
         hub_complete: true,
         row: Some(row(HubNamespaceDigest {
             cluster: None,
@@ -240,14 +240,14 @@ fn lost_namespace() -> NamespaceSnapshot {
 async fn an_empty_namespace_without_origin_goes_as_seen_after_its_retention() {
     let now = now();
     let mut s = lost_namespace();
-    assert_eq!(namespace(&s, SETTINGS, now), waits(now.instant, RETENTION));
+    assert_eq!(namespace(&s, &settings(), now), waits(now.instant, RETENTION));
     s.since = Some(now.instant);
     let due = later(now, RETENTION);
     let gone = delete(s.target.clone(), Some("7"), "collect_namespace");
-    assert_eq!(namespace(&s, SETTINGS, due), goes(now.instant, gone));
+    assert_eq!(namespace(&s, &settings(), due), goes(now.instant, gone));
     s.empty = false;
     assert_eq!(
-        namespace(&s, SETTINGS, due),
+        namespace(&s, &settings(), due),
         goes(now.instant, Plan::default()),
         "what is in it goes first, and its retention goes on"
     );
@@ -255,7 +255,7 @@ async fn an_empty_namespace_without_origin_goes_as_seen_after_its_retention() {
         let mut s = lost_namespace();
         s.since = Some(now.instant);
         change(&mut s);
-        assert_eq!(namespace(&s, SETTINGS, due), kept(), "{s:?}");
+        assert_eq!(namespace(&s, &settings(), due), kept(), "{s:?}");
     };
     stays(|s| s.origin_gone = false);
     stays(|s| s.hub_complete = false);
@@ -265,7 +265,7 @@ async fn an_empty_namespace_without_origin_goes_as_seen_after_its_retention() {
 
 fn unused_set() -> CitySetSnapshot {
     CitySetSnapshot {
-        target: Target::cluster(Plane::Hub, &Resources::default().city_sets, "cities-dfw"),
+        target: Target::cluster(Plane::Hub, &Resources::default()[TableId::CitySets], "cities-dfw"),
         hub_complete: true,
         row: Some(row(CitySet {
             is_intruder: false,
@@ -282,11 +282,11 @@ fn unused_set() -> CitySetSnapshot {
 async fn a_city_set_that_nobody_carries_goes_as_seen() {
     let now = now();
     let mut s = unused_set();
-    assert_eq!(city_set(&s, SETTINGS, now), waits(now.instant, UNUSED));
+    assert_eq!(city_set(&s, &settings(), now), waits(now.instant, UNUSED));
     s.since = Some(now.instant);
     let gone = delete(s.target.clone(), Some("7"), "delete_city_set");
     assert_eq!(
-        city_set(&s, SETTINGS, later(now, UNUSED)),
+        city_set(&s, &settings(), later(now, UNUSED)),
         goes(now.instant, gone)
     );
 }
@@ -300,10 +300,10 @@ async fn a_city_set_that_was_sent_somewhere_stays_until_it_is_known_where_it_is(
         ..unused_set()
     };
     let waits = Decision {
-        plan: Plan::after(SETTINGS.sweep_interval),
+        plan: Plan::after(settings().sweep_interval),
         since: None,
     };
-    assert_eq!(city_set(&s, SETTINGS, later(now, UNUSED)), waits);
+    assert_eq!(city_set(&s, &settings(), later(now, UNUSED)), waits);
 }
 
 #[tokio::test]
@@ -313,7 +313,7 @@ async fn a_policy_that_is_used_or_not_of_our_shape_is_never_touched() {
         let mut s = unused_set();
         s.since = Some(now.instant);
         change(&mut s);
-        assert_eq!(city_set(&s, SETTINGS, later(now, UNUSED)), kept(), "{s:?}");
+        assert_eq!(city_set(&s, &settings(), later(now, UNUSED)), kept(), "{s:?}");
     };
     stays(|s| s.used = true);
     stays(|s| s.hub_complete = false);
@@ -329,18 +329,18 @@ async fn an_orphan_is_due_when_its_time_is_over_and_a_confirmation_counts_from_i
     let start = now();
     let mut s = copy_with(Origin::Absent);
     s.since = Some(start.instant);
-    assert!(!s.is_due(SETTINGS, start));
-    assert!(s.is_due(SETTINGS, later(start, PATIENCE)));
+    assert!(!s.is_due(&settings(), start));
+    assert!(s.is_due(&settings(), later(start, PATIENCE)));
     s.copy.as_mut().unwrap().origin = Origin::There;
-    assert!(!s.is_due(SETTINGS, later(start, PATIENCE)), "it is no orphan");
+    assert!(!s.is_due(&settings(), later(start, PATIENCE)), "it is no orphan");
     s = copy_with(Origin::Absent);
     s.since = Some(start.instant);
     (s.project.orphans, s.hub.orphans) = (90, 90);
     let due = later(start, PATIENCE);
-    assert!(copy(&s, SETTINGS, due).held.is_some());
+    assert!(copy(&s, &settings(), due).held.is_some());
     s.confirmed = Some(start.wall);
     assert_eq!(
-        copy(&s, SETTINGS, due).held,
+        copy(&s, &settings(), due).held,
         None,
         "confirmed as soon as it was one"
     );

@@ -5,11 +5,13 @@ mod brake;
 mod confirm;
 mod decisions;
 
-use super::{Garbage, decide::Settings};
+use super::Garbage;
 use crate::queries::lifecycle::proven_gone;
 use crate::{
     index::{GatewayIndex, TableId, networking::WorkloadChecks},
     policy_spec,
+    settings::Settings,
+    testing,
 };
 use fedgate_api::{
     keys,
@@ -47,13 +49,23 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const RETENTION: Duration = Duration::from_secs(600);
 const UNUSED: Duration = Duration::from_secs(300);
 const SWEEP: Duration = Duration::from_secs(200);
-const SETTINGS: Settings = Settings {
-    orphan_after: PATIENCE,
-    hub_namespace_retention: RETENTION,
-    unused_city_set_after: UNUSED,
-    sweep_interval: SWEEP,
-};
 const HUB: &str = "ns-a1";
+
+impl Garbage {
+    pub(crate) fn brake(&self) -> bool {
+        !self.brakes().is_empty()
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        orphan_after: PATIENCE,
+        hub_namespace_retention: RETENTION,
+        unused_city_set_after: UNUSED,
+        sweep_interval: SWEEP,
+        ..testing::settings()
+    }
+}
 
 fn now() -> Now {
     Now {
@@ -159,7 +171,7 @@ fn reconcile_once(
     name: &str,
     now: Now,
 ) -> (Vec<String>, Requeue) {
-    let plan = garbage.decide_copy(index, &key(index, kind, name), kind, SETTINGS, now);
+    let plan = garbage.decide_copy(index, &key(index, kind, name), kind, &settings(), now);
     let deleted = plan.effects.into_iter().map(|e| match e.write {
         Write::Delete {
             uid,
@@ -374,7 +386,7 @@ async fn a_namespace_waits_for_what_is_in_it_and_wakes_it() {
     engage(&mut index, false, &[]);
     let hub_key = index.hub_key(TableId::Namespaces, "", HUB);
     let policies = index.hub_key(TableId::CityPolicies, HUB, "");
-    let judge = |index: &GatewayIndex, now| garbage.decide_namespace(index, &hub_key, SETTINGS, now);
+    let judge = |index: &GatewayIndex, now| garbage.decide_namespace(index, &hub_key, &settings(), now);
     let copy = key(&index, KindId::FIRST, "c-0");
     assert_eq!(
         judge(&index, now),
@@ -464,7 +476,7 @@ async fn only_policies_of_our_shape_whose_set_nobody_carries_are_collected() {
             .flat_map(|name| {
                 let key = index.hub_key(TableId::CitySets, "", name);
                 garbage
-                    .decide_city_set(&index, &key, SETTINGS, now)
+                    .decide_city_set(&index, &key, &settings(), now)
                     .effects
                     .into_iter()
                     .map(|e| (e.target.name, e.write))

@@ -1,42 +1,29 @@
 //! Decides whether absence from the index proves that an object does not exist. Absence counts only in complete lists
 //! whose watches work: while the watches of a plane fail, the gateway keeps everything that came from that plane.
 
-use crate::index::GatewayIndex;
+use crate::index::{GatewayIndex, TableId, tables::AnyTable};
 use fedgate_api::names::ProjectKey;
-use fedgate_engine::{
-    key::{Key, Plane},
-    store::table::Table,
-};
+use fedgate_engine::key::{Key, Plane};
 
 impl GatewayIndex {
     /// True if absence on the hub is proof.
     pub fn hub_proves(&self) -> bool {
         let hub = &self.hub;
+        let mut tables = self
+            .on_hub()
+            .filter(|table| table.is_awaited() && *table != TableId::Pins);
         self.hub_ready()
-            && hub.namespaces.proves()
             && hub.clusters.proves()
-            && hub.city_sets.proves()
-            && hub.city_policies.proves()
-            && hub.bindings.proves()
-            && hub.companions.iter().all(Table::proves)
-            && hub.copies.iter().all(Table::proves)
-            && self.written_back_proves(&hub.write_backs)
+            && tables.all(|table| hub.table(table).is_some_and(AnyTable::proves))
     }
 
     /// True if absence in a project is proof.
     pub fn project_proves(&self, key: &ProjectKey) -> bool {
         self.project_ready(key)
-            && self.projects.get(key).is_some_and(|p| {
-                p.namespaces.proves()
-                    && p.sources.iter().all(Table::proves)
-                    && (self.workload_kind().is_none() || p.workloads.proves())
-                    && self.written_back_proves(&p.projections)
+            && self.projects.get(key).is_some_and(|project| {
+                let mut tables = self.in_project().filter(|table| table.is_awaited());
+                tables.all(|table| project.table(table).is_some_and(AnyTable::proves))
             })
-    }
-
-    fn written_back_proves<D: PartialEq>(&self, tables: &[Table<D>]) -> bool {
-        let mut tables = tables.iter().zip(self.kinds.iter());
-        tables.all(|(table, kind)| kind.write_back.is_none() || table.proves())
     }
 
     /// Project that owns a hub namespace; without an owner, the project that the labels name, if it alone has their
@@ -75,15 +62,8 @@ impl GatewayIndex {
     /// Takes the keys that wait for the hub once its Clusters are seen: some of them need no other list. The others wait again.
     pub fn take_waiting_for_clusters(&mut self) -> Vec<Key> {
         let clusters = &self.hub.clusters;
-        if !clusters.proves() {
-            return Vec::new();
-        }
-        self.intents
-            .unproven
-            .remove(&Plane::Hub)
-            .into_iter()
-            .flatten()
-            .collect()
+        let proves = clusters.proves();
+        self.take_waiting(&Plane::Hub, proves)
     }
 
     /// Takes the keys that wait for this plane; empty while absence on the plane is no proof.
@@ -93,14 +73,12 @@ impl GatewayIndex {
             Plane::Project(key) => self.project_proves(key),
             Plane::Cell => false,
         };
-        if !proves {
-            return Vec::new();
-        }
-        self.intents
-            .unproven
-            .remove(plane)
-            .into_iter()
-            .flatten()
-            .collect()
+        self.take_waiting(plane, proves)
+    }
+
+    fn take_waiting(&mut self, plane: &Plane, proves: bool) -> Vec<Key> {
+        let unproven = &mut self.intents.unproven;
+        let keys = proves.then(|| unproven.remove(plane)).flatten();
+        keys.into_iter().flatten().collect()
     }
 }

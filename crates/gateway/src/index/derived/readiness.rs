@@ -5,7 +5,7 @@
 //! specs*: it announces, creates, updates and moves copies, and does nothing else. All other decisions wait until
 //! everything is *ready*. The lists of the second phase are many times as long, so the first phase gets a head start.
 
-use crate::index::{GatewayIndex, Project, TableId, rows::Source};
+use crate::index::{GatewayIndex, Project, TableId, rows::Source, tables::AnyTable};
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{
     key::{Key, Plane},
@@ -16,24 +16,16 @@ use fedgate_kinds::KindId;
 impl TableId {
     /// True if the federator reads this table to sync a spec, on the hub or in the project.
     pub fn is_first_phase(self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Namespaces
-            | Self::Clusters
-            | Self::CitySets
-            | Self::CityPolicies
-            | Self::Companions(_)
-            | Self::Pins
-            | Self::Federated(_) => true,
-            Self::Bindings
-            | Self::Interpreters
-            | Self::Workloads
-            | Self::Locations(_)
-            | Self::Availabilities
-            | Self::Networks
-            | Self::Returned
-            | Self::WrittenBack(_)
-            | Self::Platform(_) => false,
-        }
+                | Self::Clusters
+                | Self::CitySets
+                | Self::CityPolicies
+                | Self::Companions(_)
+                | Self::Pins
+                | Self::Federated(_)
+        )
     }
 
     /// True if a project is worked with before the list of this table is complete: only the checks of Workloads read it, or
@@ -43,6 +35,13 @@ impl TableId {
             self,
             Self::Locations(_) | Self::Availabilities | Self::Networks | Self::Platform(_)
         )
+    }
+
+    /// True if all controllers wait for the list of this table. Only cities that come into use need Clusters, and another API
+    /// server of Karmada serves them: while that server is down, everything else continues.
+    pub(super) fn is_awaited(self) -> bool {
+        let is_awaited_by_some = matches!(self, Self::Clusters | Self::Interpreters | Self::Returned);
+        !is_awaited_by_some && !self.is_for_checks()
     }
 }
 
@@ -55,28 +54,18 @@ impl Project {
 
 impl GatewayIndex {
     /// True if the hub's lists of the first phase are complete: Namespaces with their owners, the policies that deliver
-    /// them, companions and copies. Clusters do not count: only cities that come into use need them, and another API
-    /// server of Karmada serves them. While that server is down, everything else continues.
+    /// them, companions, copies and pins.
     pub fn hub_specs_synced(&self) -> bool {
-        let hub = &self.hub;
-        hub.namespaces.synced()
-            && hub.city_sets.synced()
-            && hub.city_policies.synced()
-            && hub.companions.iter().all(Table::synced)
-            && (hub.pins.synced() || !self.has_pins())
-            && hub.copies.iter().all(Table::synced)
+        let mut tables = self
+            .on_hub()
+            .filter(|table| table.is_awaited() && table.is_first_phase());
+        tables.all(|table| self.hub.table(table).is_some_and(AnyTable::synced))
     }
 
-    /// True if the hub's lists of both phases are complete. Clusters and interpreters do not count.
+    /// True if the hub's lists of both phases are complete.
     pub fn hub_ready(&self) -> bool {
-        let hub = &self.hub;
-        self.hub_specs_synced() && hub.bindings.synced() && self.all_written_back(&hub.write_backs)
-    }
-
-    /// True if the tables of all kinds with a write-back kind are complete.
-    fn all_written_back<D: PartialEq>(&self, tables: &[Table<D>]) -> bool {
-        let mut tables = tables.iter().zip(self.kinds.iter());
-        tables.all(|(table, kind)| kind.write_back.is_none() || table.synced())
+        let mut tables = self.on_hub().filter(|table| table.is_awaited());
+        tables.all(|table| self.hub.table(table).is_some_and(AnyTable::synced))
     }
 
     /// True if the project's lists of the first phase are complete, its UID is known, its plane is no other one that the
@@ -91,9 +80,9 @@ impl GatewayIndex {
     /// True if every list that all controllers need of the project is complete, its UID is known, and no other hub has it.
     pub fn project_ready(&self, key: &ProjectKey) -> bool {
         self.project_specs_synced(key)
-            && self.projects.get(key).is_some_and(|p| {
-                (self.workload_kind().is_none() || p.workloads.synced())
-                    && self.all_written_back(&p.projections)
+            && self.projects.get(key).is_some_and(|project| {
+                let mut tables = self.in_project().filter(|table| table.is_awaited());
+                tables.all(|table| project.table(table).is_some_and(AnyTable::synced))
             })
     }
 

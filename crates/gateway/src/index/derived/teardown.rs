@@ -27,19 +27,25 @@ struct Absent {
     replaced: bool,
 }
 
-/// Deleted Projects; see the module.
+/// State of a Project that is not absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// The platform has been asked for it, without an answer yet.
+    Asked,
+    /// The Project exists, engaged here or not.
+    Living,
+    /// The deletion of the Project was observed.
+    Deleted,
+}
+
+/// Deleted Projects, all by their UIDs; see the module.
 #[derive(Debug, Default)]
 pub struct Teardown {
     /// Where the platform is asked; `None` if projects come from elsewhere, or have not been listed.
     inquiry: Option<Inquiry>,
-    /// UIDs that the platform has been asked for, without an answer yet.
-    asked: HashSet<Arc<str>>,
-    /// UIDs of Projects that exist, engaged here or not.
-    living: HashSet<Arc<str>>,
-    /// UIDs of Projects whose deletion was observed.
-    deleted: HashSet<Arc<str>>,
+    known: HashMap<Arc<str>, Known>,
     absent: HashMap<Arc<str>, Absent>,
-    /// UIDs whose teardown has been logged.
+    /// Projects whose teardown has been logged.
     begun: HashSet<Arc<str>>,
     held: bool,
 }
@@ -52,19 +58,13 @@ impl Teardown {
 
     /// Records that a Project exists.
     fn lives(&mut self, uid: Arc<str>) {
-        self.asked.remove(&uid);
         self.absent.remove(&uid);
-        self.deleted.remove(&uid);
         self.begun.remove(&uid);
-        self.living.insert(uid);
+        self.known.insert(uid, Known::Living);
     }
 
-    /// True if nothing is known of a Project.
-    fn is_unknown(&self, uid: &str) -> bool {
-        !self.asked.contains(uid)
-            && !self.living.contains(uid)
-            && !self.deleted.contains(uid)
-            && !self.absent.contains_key(uid)
+    fn is(&self, uid: &str, state: Known) -> bool {
+        self.known.get(uid) == Some(&state)
     }
 }
 
@@ -76,38 +76,34 @@ fn labelled<'a>(hub: &str, of: &'a HubNamespaceDigest) -> Option<&'a Arc<str>> {
 
 /// The change of a hub Namespace whose Project is known to be deleted, or to be absent.
 fn proven(hub: &Arc<str>) -> Change {
-    Change::HubNamespace {
-        hub: hub.clone(),
-        news: NamespaceNews::Proof,
-    }
+    Change::of_namespace(hub, NamespaceNews::Proof)
 }
 
 impl GatewayIndex {
     /// The Projects of the platform are listed, for the first time, by another server or after a restore.
     pub fn platform_listed(&mut self, inquiry: Inquiry, begins: Beginning) {
-        if begins == Beginning::Restored {
-            // Those deletions may be undone.
-            self.teardown.deleted.clear();
-            self.teardown.begun.clear();
+        let teardown = &mut self.teardown;
+        // Deletions were observed, unless the restore undoes them; what was absent elsewhere may be here.
+        let is_restored = begins == Beginning::Restored;
+        teardown
+            .known
+            .retain(|_, known| *known == Known::Deleted && !is_restored);
+        if is_restored {
+            teardown.begun.clear();
         }
-        let engaged = self.projects.values().filter_map(|p| p.uid.clone());
-        self.teardown = Teardown {
-            inquiry: Some(inquiry),
-            living: engaged.collect(),
-            // Those deletions were observed; what was absent elsewhere may be here.
-            deleted: std::mem::take(&mut self.teardown.deleted),
-            begun: std::mem::take(&mut self.teardown.begun),
-            // Until the platform has answered.
-            held: self.teardown.held,
-            ..Teardown::default()
-        };
+        for uid in self.projects.values().filter_map(|project| project.uid.clone()) {
+            teardown.known.entry(uid).or_insert(Known::Living);
+        }
+        teardown.absent.clear();
+        teardown.inquiry = Some(inquiry);
         self.ask_for_all();
     }
 
     /// A Project may be deleted: the platform is asked if the hub has something of it.
     pub fn project_gone(&mut self, uid: &Arc<str>) {
-        self.teardown.asked.remove(uid);
-        self.teardown.living.remove(uid);
+        if !self.teardown.is(uid, Known::Deleted) {
+            self.teardown.known.remove(uid);
+        }
         if self.hub.namespaces.synced() {
             let hubs: Vec<Arc<str>> = self.hubs_of_uid(uid).cloned().collect();
             self.ask_for(&hubs);
@@ -141,19 +137,19 @@ impl GatewayIndex {
         for uid in answer.living {
             teardown.lives(uid);
         }
+        // A Project may have been found meanwhile.
         for uid in answer.deleted {
-            teardown.asked.remove(&uid);
-            // It may have been found meanwhile.
-            if !teardown.living.contains(&uid) {
-                teardown.absent.remove(&uid);
-                teardown.deleted.insert(uid.clone());
-                news.insert(uid);
+            if teardown.is(&uid, Known::Living) {
+                continue;
             }
+            teardown.absent.remove(&uid);
+            teardown.known.insert(uid.clone(), Known::Deleted);
+            news.insert(uid);
         }
         let absent = answer.absent.into_iter().map(|uid| (uid, false));
         for (uid, replaced) in absent.chain(answer.replaced.into_iter().map(|uid| (uid, true))) {
-            teardown.asked.remove(&uid);
-            if !teardown.living.contains(&uid) && !teardown.deleted.contains(&uid) {
+            if !matches!(teardown.known.get(&uid), Some(Known::Living | Known::Deleted)) {
+                teardown.known.remove(&uid);
                 let known = teardown.absent.entry(uid.clone());
                 known.or_insert(Absent { since, replaced }).replaced = replaced;
                 news.insert(uid);
@@ -183,12 +179,16 @@ impl GatewayIndex {
     /// time, which may have been to come.
     pub fn confirmed(&mut self) -> Vec<Change> {
         self.recount();
-        let rows = self.hub.namespaces.iter();
-        let confirmed = rows.filter(|((_, hub), row)| {
-            let uid = labelled(hub, &row.digest);
-            uid.is_some_and(|uid| self.teardown.absent.contains_key(uid)) && self.is_of_deleted_project(hub)
+        let confirmed = self.labelled_hubs().filter(|(hub, uid, _)| {
+            self.teardown.absent.contains_key(*uid) && self.is_of_deleted_project(hub)
         });
-        confirmed.map(|((_, hub), _)| proven(hub)).collect()
+        confirmed.map(|(hub, ..)| proven(hub)).collect()
+    }
+
+    /// The hub Namespaces that name a Project by its UID, each with that UID.
+    fn labelled_hubs(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &HubNamespaceDigest)> {
+        let rows = self.hub.namespaces.iter();
+        rows.filter_map(|((_, hub), row)| Some((hub, labelled(hub, &row.digest)?, &row.digest)))
     }
 
     /// Hub Namespaces changed; each with the Project's UID that it had before.
@@ -238,7 +238,7 @@ impl GatewayIndex {
             return false;
         };
         let absent = |absent: &Absent| self.is_confirmed(&row.digest, *absent);
-        self.teardown.deleted.contains(uid) || self.teardown.absent.get(uid).is_some_and(absent)
+        self.teardown.is(uid, Known::Deleted) || self.teardown.absent.get(uid).is_some_and(absent)
     }
 
     /// True if a hub Namespace and all in it is to be deleted, since its Project is.
@@ -268,11 +268,9 @@ impl GatewayIndex {
     /// The Projects that hub Namespaces name, the platform does not have, and no operator has confirmed as deleted: the
     /// labels that name them, and their UIDs.
     pub fn unknown_projects(&self) -> BTreeSet<(Option<Arc<str>>, Arc<str>)> {
-        let rows = self.hub.namespaces.iter();
-        let unknown = rows.filter_map(|((_, hub), row)| {
-            let uid = labelled(hub, &row.digest)?;
+        let unknown = self.labelled_hubs().filter_map(|(_, uid, digest)| {
             let absent = self.teardown.absent.get(uid)?;
-            (!self.is_confirmed(&row.digest, *absent)).then(|| (row.digest.cluster.clone(), uid.clone()))
+            (!self.is_confirmed(digest, *absent)).then(|| (digest.cluster.clone(), uid.clone()))
         });
         unknown.collect()
     }
@@ -282,30 +280,26 @@ impl GatewayIndex {
     }
 
     fn hubs_of_uid<'a>(&'a self, uid: &'a str) -> impl Iterator<Item = &'a Arc<str>> {
-        let rows = self.hub.namespaces.iter();
-        let of_uid =
-            rows.filter(move |((_, hub), row)| labelled(hub, &row.digest).is_some_and(|of| **of == *uid));
-        of_uid.map(|((_, hub), _)| hub)
+        let of_uid = self.labelled_hubs().filter(move |(_, of, _)| ***of == *uid);
+        of_uid.map(|(hub, ..)| hub)
     }
 
     /// The changes of all hub Namespaces whose UIDs these are.
     fn proven(&self, concerns: impl Fn(&Teardown, &Arc<str>) -> bool) -> Vec<Change> {
-        let rows = self.hub.namespaces.iter();
-        let of_uid = rows.filter(|((_, hub), row)| {
-            labelled(hub, &row.digest).is_some_and(|uid| concerns(&self.teardown, uid))
-        });
-        of_uid.map(|((_, hub), _)| proven(hub)).collect()
+        let of_uid = self
+            .labelled_hubs()
+            .filter(|(_, uid, _)| concerns(&self.teardown, uid));
+        of_uid.map(|(hub, ..)| proven(hub)).collect()
     }
 
     /// The changes of the hub Namespaces of a project that was disengaged after its Project was proven deleted.
     pub(crate) fn torn_down_with(&self, uid: &Arc<str>) -> Vec<Change> {
-        self.proven(|teardown, of| of == uid && teardown.deleted.contains(of))
+        self.proven(|teardown, of| of == uid && teardown.is(of, Known::Deleted))
     }
 
     fn ask_for_all(&mut self) {
         if self.hub.namespaces.synced() {
-            let rows = self.hub.namespaces.iter();
-            let all: Vec<Arc<str>> = rows.map(|((_, hub), _)| hub.clone()).collect();
+            let all: Vec<Arc<str>> = self.labelled_hubs().map(|(hub, ..)| hub.clone()).collect();
             self.ask_for(&all);
         }
     }
@@ -320,26 +314,27 @@ impl GatewayIndex {
             let uid = labelled(hub, digest)?;
             // Without the name, nobody could say whether another Project has it.
             let name = digest.cluster.as_deref()?.strip_prefix("cluster-")?;
-            self.teardown
-                .is_unknown(uid)
-                .then(|| (uid.clone(), Arc::from(name)))
+            let teardown = &self.teardown;
+            let is_unknown = !teardown.known.contains_key(uid) && !teardown.absent.contains_key(uid);
+            is_unknown.then(|| (uid.clone(), Arc::from(name)))
         });
         let asked: Vec<(Arc<str>, Arc<str>)> = asked.collect();
-        self.teardown
-            .asked
-            .extend(asked.iter().map(|(uid, _)| uid.clone()));
+        let uids = asked.iter().map(|(uid, _)| (uid.clone(), Known::Asked));
+        self.teardown.known.extend(uids);
         inquiry.ask(asked);
     }
 
     /// Logs each teardown that begins.
     fn announce(&mut self) {
-        if self.teardown.deleted.is_empty() && self.teardown.absent.is_empty() {
+        let teardown = &self.teardown;
+        if teardown.absent.is_empty() && !teardown.known.values().any(|known| *known == Known::Deleted) {
             return;
         }
-        let rows = self.hub.namespaces.iter();
-        let torn = rows.filter(|((_, hub), _)| self.is_of_deleted_project(hub));
+        let torn = self
+            .labelled_hubs()
+            .filter(|(hub, ..)| self.is_of_deleted_project(hub));
         let torn: BTreeSet<(Arc<str>, Option<Arc<str>>)> = torn
-            .filter_map(|(_, row)| Some((row.digest.project_uid.clone()?, row.digest.cluster.clone())))
+            .map(|(_, uid, digest)| (uid.clone(), digest.cluster.clone()))
             .collect();
         for (uid, label) in torn {
             if self.teardown.begun.insert(uid.clone()) {
@@ -356,11 +351,11 @@ impl GatewayIndex {
     /// Forgets a deleted Project once its last hub Namespace is gone.
     fn end(&mut self, uid: &Arc<str>) {
         let teardown = &self.teardown;
-        let known = teardown.deleted.contains(uid) || teardown.absent.contains_key(uid);
+        let known = teardown.is(uid, Known::Deleted) || teardown.absent.contains_key(uid);
         if !known || self.hubs_of_uid(uid).next().is_some() {
             return;
         }
-        self.teardown.deleted.remove(uid);
+        self.teardown.known.remove(uid);
         self.teardown.absent.remove(uid);
         if self.teardown.begun.remove(uid) {
             tracing::info!(

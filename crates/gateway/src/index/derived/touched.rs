@@ -1,8 +1,8 @@
 //! Projects and cells whose rows have changed, collected only while a stream of the operations API is open.
 
 use crate::index::{
-    GatewayIndex,
-    change::{Change, CopyNews, NamespaceNews},
+    GatewayIndex, ObjectRef,
+    change::{Change, CopyNews, NamespaceNews, SourceChange},
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_operations::Changes;
@@ -80,25 +80,24 @@ impl GatewayIndex {
         }
         for change in changes {
             match change {
-                Change::Source(change) => self.touched.note(Some(&change.project), &[]),
-                Change::ProjectNamespace { project, .. } | Change::Suspension { project } => {
-                    self.touched.note(Some(project), &[]);
-                }
+                Change::Source(SourceChange { project, .. })
+                | Change::ProjectNamespace { project, .. }
+                | Change::Suspension { project } => self.touched.note(Some(project), &[]),
                 Change::HubNamespace {
                     hub,
                     news: NamespaceNews::Owner,
-                } => self.touch_hub(hub, &[]),
-                Change::Copy {
-                    copy,
+                }
+                | Change::Copy {
+                    copy: ObjectRef { hub, .. },
                     news: CopyNews::Moved | CopyNews::Content,
-                } => self.touch_hub(&copy.hub, &[]),
-                Change::Instance {
-                    instance,
-                    is_write_back,
+                }
+                | Change::Instance {
+                    instance: ObjectRef { hub, .. },
+                    is_write_back: false,
                     ..
-                } => {
+                } => self.touch_hub(hub, &[]),
+                Change::Instance { instance, .. } => {
                     let places = self.summary.places(&instance.hub).iter();
-                    let places = places.filter(|_| *is_write_back);
                     let cells: Vec<Arc<str>> = places.filter_map(|((_, cell), _)| cell.clone()).collect();
                     self.touch_hub(&instance.hub, &cells);
                 }
@@ -108,15 +107,7 @@ impl GatewayIndex {
                     let cells = binding.map_or_else(Vec::new, |row| row.digest.clusters.to_vec());
                     self.touch_hub(&change.hub, &cells);
                 }
-                Change::Keys(_)
-                | Change::HubNamespace { .. }
-                | Change::CityPolicy { .. }
-                | Change::Cluster { .. }
-                | Change::Copy { .. }
-                | Change::Companion { .. }
-                | Change::PlaceFreed { .. }
-                | Change::WorkloadChecks { .. }
-                | Change::Payload { .. } => {}
+                _ => {}
             }
         }
     }

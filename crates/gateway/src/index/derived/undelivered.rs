@@ -188,9 +188,7 @@ impl GatewayIndex {
                 | Change::Binding(_)
                 | Change::Copy { .. }
                 | Change::Companion { .. }
-                | Change::PlaceFreed { .. }
                 | Change::ProjectNamespace { left: None, .. }
-                | Change::WorkloadChecks { .. }
                 | Change::Source(SourceChange { hub: None, .. })
                 | Change::Payload { .. } => {}
             }

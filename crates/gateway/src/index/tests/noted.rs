@@ -231,7 +231,7 @@ fn who_waits_for_a_set_is_woken_when_the_project_has_it_first() {
 #[test]
 fn deployments_that_leave_are_counted_until_they_are_gone() {
     let mut index = GatewayIndex::fixture();
-    let leaving = |index: &GatewayIndex| index.projects[&fixture::shop()].secondary.deleting().count();
+    let leaving = |index: &GatewayIndex| index.summary.deletions(Some(&fixture::shop())).count();
     index.shop_has(TableId::DEPLOYMENTS, &source("api", "DFW"));
     index.shop_has(TableId::DEPLOYMENTS, &fixture::leaving("web", "DFW"));
     assert_eq!(leaving(&index), 1);

@@ -74,22 +74,22 @@ fn federated_objects_and_their_instances_are_summed_by_reason_and_project() {
         ready: 4,
         updated: 5,
     };
-    assert_eq!(index.summary.instances(), expected);
-    assert_eq!(index.projects[&shop()].summary.instances, expected);
-    let problems = &index.projects[&shop()].summary.problems;
+    assert_eq!(index.reported_instances(), expected);
+    assert_eq!(index.projects[&shop()].instances, expected);
+    let shop = shop();
+    let problems = index.summary.problems_of(&shop);
     let found: Vec<_> = problems
-        .iter()
-        .map(|((_, name), problem)| (&*name.1, problem.class, &*problem.reason))
+        .map(|((_, (_, name)), problem)| (&*name.1, problem.class, &*problem.reason))
         .collect();
     assert_eq!(found, [("api", Class::Unavailable, "InstanceCrashing")]);
     index.shop_lost(
         table,
         &deployment("api", 9, [1, 1, 0, 1], "Delivered", "InstanceCrashing"),
     );
-    assert_eq!(index.projects[&shop()].summary.problems.len(), 0);
-    index.disengage(&shop());
+    assert_eq!(index.summary.problems_of(&shop).count(), 0);
+    index.disengage(&shop);
     assert_eq!(
-        (federated(&index), index.summary.instances()),
+        (federated(&index), index.reported_instances()),
         (Vec::new(), Instances::default())
     );
 }
@@ -99,17 +99,15 @@ fn projects_with_problems_and_deletions_are_known() {
     let mut index = GatewayIndex::fixture();
     let table = deployments(&index);
     let urgent = |index: &GatewayIndex| {
-        let objects = index.summary.urgent_after(None, usize::MAX);
+        let objects = index.summary.problems_after(true, None);
         objects
-            .map(|(_, (_, (_, name)))| name.to_string())
+            .map(|((_, (_, (_, name))), _)| name.to_string())
             .collect::<Vec<_>>()
     };
     let known = |index: &GatewayIndex| {
-        let summary = &index.summary;
-        (
-            summary.with_problems(None).count(),
-            summary.with_deletions().count(),
-        )
+        let shop = shop();
+        let problems = index.summary.problems_of(&shop).count();
+        (problems.min(1), index.summary.deletions(Some(&shop)).count())
     };
     index.shop_has(
         table,
@@ -140,9 +138,10 @@ fn projects_with_problems_and_deletions_are_known() {
     assert_eq!(urgent(&index), [""; 0], "it is only unavailable from now on");
     index.shop_has(table, &refused("db", 7));
     index.shop_has(table, &refused("web", 10));
-    let after = index.summary.urgent_after(None, 1).next().cloned();
+    let after = index.summary.problems_after(true, None).next();
+    let after = after.map(|(object, _)| object.clone());
     assert_eq!(
-        index.summary.urgent_after(after.as_ref(), 1).count(),
+        index.summary.problems_after(true, after.as_ref()).count(),
         1,
         "web after db"
     );
@@ -178,7 +177,7 @@ fn a_project_that_is_engaged_again_is_counted_once() {
     let web = deployment("web", 6, [4, 3, 2, 1], "Delivered", "StableInstanceFound");
     index.shop_has(table, &web);
     index.engage(shop());
-    assert_eq!(index.summary.instances(), Instances::default());
+    assert_eq!(index.reported_instances(), Instances::default());
     index.list_shop(table, &[web]);
     assert_eq!(federated(&index), ["True Delivered 1"]);
 }

@@ -3,7 +3,7 @@
 use crate::reason::WriteReason;
 use crate::{
     index::{
-        Resources,
+        Resources, TableId,
         rows::{CitySet, HubNamespaceDigest},
     },
     policy_spec,
@@ -15,7 +15,7 @@ use fedgate_api::{
 use fedgate_engine::{
     clock::Now,
     key::Plane,
-    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Requeue, Target, Write},
+    plan::{Effect, ExactFields, Plan, Prepared, Requeue, Target, Write},
     store::table::Row,
 };
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ pub trait CitySets {
 /// The decision.
 // Each flag is an independent fact; an enum would not express them better.
 #[allow(clippy::struct_excessive_bools)]
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decision {
     /// Writes and requeue.
     pub plan: Plan<Prepared>,
@@ -103,13 +103,7 @@ impl Decision {
         Self {
             plan: Plan::wait(next),
             left,
-            set: None,
-            wanted: None,
-            limited: false,
-            narrowed: BTreeSet::new(),
-            identity_restored: false,
-            foreign: false,
-            collision: false,
+            ..Self::default()
         }
     }
 }
@@ -242,8 +236,7 @@ fn decide_from(
         limited,
         narrowed,
         identity_restored,
-        foreign: false,
-        collision: false,
+        ..Decision::default()
     }
 }
 
@@ -270,26 +263,23 @@ fn ensure_city_set(
     cities: &BTreeSet<CityCode>,
     restore: bool,
 ) -> Effect {
-    let resource = &s.resources.city_sets;
+    let resource = &s.resources[TableId::CitySets];
     let body = json!({
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": {"name": policy},
         "spec": policy_spec::city_set_spec(set, cities, &s.label),
     });
-    Effect {
-        target: Target::cluster(Plane::Hub, resource, policy),
-        endpoint: Endpoint::Main,
-        write: Write::Apply {
-            body,
-            exact: policy_spec::exact_spec(),
-        },
-        reason: if restore {
-            WriteReason::RestoreCitySet.into()
-        } else {
-            WriteReason::CreateCitySet.into()
-        },
-    }
+    let write = Write::Apply {
+        body,
+        exact: policy_spec::exact_spec(),
+    };
+    let reason = if restore {
+        WriteReason::RestoreCitySet
+    } else {
+        WriteReason::CreateCitySet
+    };
+    Effect::main(Target::cluster(Plane::Hub, resource, policy), write, reason)
 }
 
 fn identity(s: &Snapshot) -> [(&'static str, String); 4] {
@@ -320,7 +310,7 @@ fn edited(s: &Snapshot, d: &HubNamespaceDigest) -> bool {
 }
 
 fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
-    let resource = &s.resources.namespaces;
+    let resource = &s.resources[TableId::Namespaces];
     let target = Target::cluster(Plane::Hub, resource, &s.name);
     let Some(row) = &s.row else {
         let mut labels: serde_json::Map<String, Value> = identity(s)
@@ -337,12 +327,7 @@ fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
             body,
             exact: ExactFields::default(),
         };
-        return Some(Effect {
-            target,
-            endpoint: Endpoint::Main,
-            write,
-            reason: WriteReason::CreateNamespace.into(),
-        });
+        return Some(Effect::main(target, write, WriteReason::CreateNamespace));
     };
     let mut labels = serde_json::Map::new();
     for (key, wanted) in identity(s) {
@@ -376,12 +361,7 @@ fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
     } else {
         WriteReason::RestoreNamespace
     };
-    Some(Effect {
-        target,
-        endpoint: Endpoint::Main,
-        write,
-        reason: reason.into(),
-    })
+    Some(Effect::main(target, write, reason))
 }
 
 #[cfg(test)]

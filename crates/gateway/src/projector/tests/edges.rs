@@ -10,14 +10,14 @@ fn a_controller_of_another_kind_or_name_is_no_owner_whatever_its_uid() {
     for (field, value) in [("kind", "Workload"), ("name", "other")] {
         let mut w = write_back();
         w["metadata"]["ownerReferences"][0][field] = json!(value);
-        let decision = decide(&snapshot(Some(&w), None), LENIENT);
+        let decision = decide(&snapshot(Some(&w), None), &LENIENT);
         assert_eq!(quarantined(&decision), "owner_mismatch", "{field}");
     }
 }
 
 #[test]
 fn a_write_back_without_a_label_is_of_the_deployment_that_its_name_tells() {
-    let labelled = effects(decide(&snapshot(Some(&write_back()), None), LENIENT));
+    let labelled = effects(decide(&snapshot(Some(&write_back()), None), &LENIENT));
     for label in [Value::Null, json!("")] {
         let mut w = write_back();
         w["metadata"]["labels"][keys::WORKLOAD_DEPLOYMENT_NAME] = label;
@@ -28,24 +28,24 @@ fn a_write_back_without_a_label_is_of_the_deployment_that_its_name_tells() {
         let s = snapshot(Some(&w), None);
         assert!(!s.write_back.as_ref().unwrap().digest.is_labelled);
         assert_eq!(
-            effects(decide(&s, LENIENT)),
+            effects(decide(&s, &LENIENT)),
             labelled,
             "the projection gets the label"
         );
-        let at_rest = decide(&snapshot(Some(&w), Some(&projection("u-source"))), LENIENT);
+        let at_rest = decide(&snapshot(Some(&w), Some(&projection("u-source"))), &LENIENT);
         assert_eq!(at_rest, Decision::Do(Plan::default()));
         // Another deployment's controller reference, or no such deployment: as with a label.
         w["metadata"]["ownerReferences"][0]["name"] = json!("other");
         assert_eq!(
-            quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
+            quarantined(&decide(&snapshot(Some(&w), None), &LENIENT)),
             "owner_mismatch"
         );
         let mut s = snapshot(Some(&w), None);
         s.copy = None;
-        assert_eq!(decide(&s, LENIENT), Decision::Wait);
+        assert_eq!(decide(&s, &LENIENT), Decision::Wait);
         for name in ["web", "-0", "web-", "web-00", "web-x", "web-1x"] {
             w["metadata"]["name"] = json!(name);
-            let decision = decide(&snapshot(Some(&w), None), LENIENT);
+            let decision = decide(&snapshot(Some(&w), None), &LENIENT);
             assert_eq!(quarantined(&decision), "missing_deployment_name", "{name}");
         }
     }
@@ -56,7 +56,7 @@ fn as_many_conditions_as_are_allowed_are_projected() {
     let of = |count: u32| {
         let mut s = snapshot(Some(&write_back()), None);
         s.write_back.as_mut().unwrap().digest.conditions = count;
-        decide(&s, LENIENT)
+        decide(&s, &LENIENT)
     };
     assert_eq!(effects(of(CONDITION_LIMIT)).len(), 1);
     assert_eq!(quarantined(&of(CONDITION_LIMIT + 1)), "too_large");
@@ -67,7 +67,7 @@ fn what_is_too_large_says_its_size_if_that_is_known() {
     let said = |size| {
         let mut s = snapshot(Some(&write_back()), None);
         s.write_back.as_mut().unwrap().digest.size = size;
-        match decide(&s, LENIENT) {
+        match decide(&s, &LENIENT) {
             Decision::Quarantine(verdict) => verdict.message,
             other => panic!("{other:?}"),
         }
@@ -81,11 +81,11 @@ fn a_spec_is_applied_and_labels_are_mended() {
     let mut w = write_back();
     w["spec"]["more"] = json!(1);
     let p = projection("u-source");
-    let made = effects(decide(&snapshot(Some(&w), Some(&p)), LENIENT));
+    let made = effects(decide(&snapshot(Some(&w), Some(&p)), &LENIENT));
     assert!(matches!(made[0].write, Write::Apply { .. }), "{made:?}");
     let mut edited = p;
     edited["metadata"]["labels"][keys::INSTANCE_CITY_CODE] = json!("LHR");
-    let made = effects(decide(&snapshot(Some(&write_back()), Some(&edited)), LENIENT));
+    let made = effects(decide(&snapshot(Some(&write_back()), Some(&edited)), &LENIENT));
     assert!(matches!(made[0].write, Write::Merge { .. }), "{made:?}");
 }
 

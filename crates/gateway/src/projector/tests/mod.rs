@@ -6,11 +6,15 @@ mod other_hub;
 mod place_labels;
 
 use super::{
-    decide::{self, Decision, Reporting, Settings, Snapshot},
+    decide::{self, Reporting, Snapshot},
     memory::Memory,
 };
 use crate::index::rows::{HubCopy, Projection, SIZE_LIMIT, Source, Strings, WriteBackDigest};
-use crate::settings::LARGEST_SPEC;
+use crate::{
+    projection::Decision,
+    settings::{LARGEST_SPEC, Settings},
+    testing,
+};
 use fedgate_api::{
     keys,
     names::{HubNamespace, ProjectKey},
@@ -34,11 +38,7 @@ static KINDS: LazyLock<Arc<PerKind<FederatedKind>>> =
     LazyLock::new(|| Arc::new(FederatedKind::builtin().unwrap().into()));
 
 const HUB: &str = "ns-6d1f0c52";
-const LENIENT: Settings = Settings {
-    projection_retention: Duration::from_secs(3_600),
-    require_owner: false,
-    status_interval: Duration::from_millis(250),
-};
+static LENIENT: LazyLock<Settings> = LazyLock::new(testing::settings);
 
 fn write_back() -> Value {
     json!({
@@ -133,7 +133,7 @@ fn now() -> Now {
 }
 
 /// The decision with an empty memory.
-fn decide(s: &Snapshot, settings: Settings) -> Decision {
+fn decide(s: &Snapshot, settings: &Settings) -> Decision {
     decide::decide(s, &mut Memory::default(), settings, now())
 }
 
@@ -157,7 +157,7 @@ fn quarantined(d: &Decision) -> &'static str {
 
 #[test]
 fn a_write_back_becomes_an_instance_owned_by_the_live_deployment_and_carries_nothing_else() {
-    let made = effects(decide(&snapshot(Some(&write_back()), None), LENIENT));
+    let made = effects(decide(&snapshot(Some(&write_back()), None), &LENIENT));
     assert_eq!(made.len(), 1);
     assert_eq!(
         made[0].write,
@@ -178,7 +178,7 @@ fn a_write_back_becomes_an_instance_owned_by_the_live_deployment_and_carries_not
 fn the_status_follows_without_the_cells_generations() {
     let mut fresh = projection("u-source");
     fresh["status"] = json!({"conditions": []});
-    let made = effects(decide(&snapshot(Some(&write_back()), Some(&fresh)), LENIENT));
+    let made = effects(decide(&snapshot(Some(&write_back()), Some(&fresh)), &LENIENT));
     let Write::Apply { body, .. } = &made[0].write else {
         panic!("{made:?}")
     };
@@ -193,7 +193,7 @@ fn the_status_is_written_whatever_becomes_of_labels_and_spec() {
     let mut older = projection("u-source");
     older["spec"] = json!({});
     older["status"] = json!({});
-    let Decision::Do(plan) = decide(&snapshot(Some(&write_back()), Some(&older)), LENIENT) else {
+    let Decision::Do(plan) = decide(&snapshot(Some(&write_back()), Some(&older)), &LENIENT) else {
         panic!("labels, spec and status differ");
     };
     assert_eq!(plan.effects.len(), 1);
@@ -212,7 +212,7 @@ fn at_rest_nothing_is_written() {
     assert_eq!(
         effects(decide(
             &snapshot(Some(&write_back()), Some(&projection("u-source"))),
-            LENIENT
+            &LENIENT
         )),
         []
     );
@@ -224,7 +224,7 @@ fn a_status_alone_is_one_status_write() {
     w["status"]["conditions"][0]["status"] = json!("True");
     let made = effects(decide(
         &snapshot(Some(&w), Some(&projection("u-source"))),
-        LENIENT,
+        &LENIENT,
     ));
     assert_eq!((made.len(), made[0].endpoint), (1, Endpoint::Status));
 }
@@ -233,7 +233,7 @@ fn a_status_alone_is_one_status_write() {
 fn a_dead_owner_is_replaced_by_the_live_one() {
     let made = effects(decide(
         &snapshot(Some(&write_back()), Some(&projection("u-dead"))),
-        LENIENT,
+        &LENIENT,
     ));
     let Write::Merge { patch } = &made[0].write else {
         panic!("{made:?}")
@@ -253,7 +253,7 @@ fn a_projection_without_an_owner_gets_the_live_one_if_it_has_every_label_of_ours
     for key in &KINDS[KindId::FIRST].write_back.as_ref().unwrap().linking_labels {
         left["metadata"]["labels"][key] = json!("x");
     }
-    let made = effects(decide(&snapshot(Some(&write_back()), Some(&left)), LENIENT));
+    let made = effects(decide(&snapshot(Some(&write_back()), Some(&left)), &LENIENT));
     let Write::Merge { patch } = &made[0].write else {
         panic!("{made:?}")
     };
@@ -262,14 +262,14 @@ fn a_projection_without_an_owner_gets_the_live_one_if_it_has_every_label_of_ours
     let mut theirs = left;
     theirs["metadata"]["labels"][keys::UPSTREAM_CLUSTER] = json!("cluster-else");
     assert_eq!(
-        quarantined(&decide(&snapshot(Some(&write_back()), Some(&theirs)), LENIENT)),
+        quarantined(&decide(&snapshot(Some(&write_back()), Some(&theirs)), &LENIENT)),
         "name_taken"
     );
 }
 
 #[test]
 fn a_write_back_that_is_gone_takes_its_projection_along_and_no_other() {
-    let gone = effects(decide(&snapshot(None, Some(&projection("u-source"))), LENIENT));
+    let gone = effects(decide(&snapshot(None, Some(&projection("u-source"))), &LENIENT));
     assert_eq!(
         gone[0].write,
         Write::Delete {
@@ -280,7 +280,7 @@ fn a_write_back_that_is_gone_takes_its_projection_along_and_no_other() {
     let mut foreign = projection("u-source");
     foreign["metadata"]["labels"][keys::UPSTREAM_CLUSTER] = json!("cluster-else");
     assert_eq!(
-        decide(&snapshot(None, Some(&foreign)), LENIENT),
+        decide(&snapshot(None, Some(&foreign)), &LENIENT),
         Decision::Do(Plan::default())
     );
 }
@@ -292,7 +292,7 @@ fn a_projection_that_its_deployment_has_left_behind_goes_and_a_tenants_instance_
     for key in &KINDS[KindId::FIRST].write_back.as_ref().unwrap().linking_labels {
         left["metadata"]["labels"][key] = json!("x");
     }
-    let gone = effects(decide(&snapshot(None, Some(&left)), LENIENT));
+    let gone = effects(decide(&snapshot(None, Some(&left)), &LENIENT));
     assert_eq!(gone[0].reason.label(), "delete_projection");
     for (path, value) in [
         (
@@ -307,7 +307,7 @@ fn a_projection_that_its_deployment_has_left_behind_goes_and_a_tenants_instance_
         let mut theirs = left.clone();
         *theirs.pointer_mut(path).unwrap() = value;
         assert_eq!(
-            decide(&snapshot(None, Some(&theirs)), LENIENT),
+            decide(&snapshot(None, Some(&theirs)), &LENIENT),
             Decision::Do(Plan::default())
         );
     }
@@ -319,14 +319,14 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
         let mut w = write_back();
         w["metadata"]["labels"][key] = json!("forged");
         assert_eq!(
-            quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
+            quarantined(&decide(&snapshot(Some(&w), None), &LENIENT)),
             "identity_mismatch"
         );
     }
     let mut w = write_back();
     w["metadata"]["ownerReferences"][0]["uid"] = json!("other");
     assert_eq!(
-        quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
+        quarantined(&decide(&snapshot(Some(&w), None), &LENIENT)),
         "owner_mismatch"
     );
     let mut w = write_back();
@@ -334,9 +334,9 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
     assert_eq!(
         quarantined(&decide(
             &snapshot(Some(&w), None),
-            Settings {
+            &Settings {
                 require_owner: true,
-                ..LENIENT
+                ..testing::settings()
             }
         )),
         "owner_mismatch"
@@ -345,13 +345,13 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
     w["metadata"]["labels"][keys::WORKLOAD_DEPLOYMENT_NAME] = json!("");
     w["metadata"]["name"] = json!("web");
     assert_eq!(
-        quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
+        quarantined(&decide(&snapshot(Some(&w), None), &LENIENT)),
         "missing_deployment_name"
     );
     let mut w = write_back();
     w["spec"]["big"] = json!("x".repeat(SIZE_LIMIT as usize));
     assert_eq!(
-        quarantined(&decide(&snapshot(Some(&w), None), LENIENT)),
+        quarantined(&decide(&snapshot(Some(&w), None), &LENIENT)),
         "too_large"
     );
     let of_size = |size: u32| {
@@ -362,12 +362,15 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
         w
     };
     assert_eq!(
-        quarantined(&decide(&snapshot(Some(&of_size(SIZE_LIMIT + 1)), None), LENIENT)),
+        quarantined(&decide(&snapshot(Some(&of_size(SIZE_LIMIT + 1)), None), &LENIENT)),
         "too_large"
     );
-    let fits = decide(&snapshot(Some(&of_size(SIZE_LIMIT)), None), LENIENT);
+    let fits = decide(&snapshot(Some(&of_size(SIZE_LIMIT)), None), &LENIENT);
     assert_eq!(effects(fits).len(), 1, "the last byte that fits");
-    let of_largest_spec = decide(&snapshot(Some(&of_size(LARGEST_SPEC + 32 * 1024)), None), LENIENT);
+    let of_largest_spec = decide(
+        &snapshot(Some(&of_size(LARGEST_SPEC + 32 * 1024)), None),
+        &LENIENT,
+    );
     assert_eq!(
         effects(of_largest_spec).len(),
         1,
@@ -376,14 +379,14 @@ fn what_is_forged_oversized_or_taken_is_quarantined() {
     let mut theirs = projection("u-source");
     theirs["metadata"]["ownerReferences"] = json!([]);
     assert_eq!(
-        quarantined(&decide(&snapshot(Some(&write_back()), Some(&theirs)), LENIENT)),
+        quarantined(&decide(&snapshot(Some(&write_back()), Some(&theirs)), &LENIENT)),
         "name_taken"
     );
     let mut s = snapshot(Some(&write_back()), None);
     s.rank = 80;
-    assert_eq!(quarantined(&decide(&s, LENIENT)), "too_many");
+    assert_eq!(quarantined(&decide(&s, &LENIENT)), "too_many");
     s.rank = 79;
-    assert_eq!(effects(decide(&s, LENIENT)).len(), 1);
+    assert_eq!(effects(decide(&s, &LENIENT)).len(), 1);
 }
 
 #[test]
@@ -399,21 +402,21 @@ fn what_an_earlier_copy_left_is_awaited_for_a_minute_before_it_counts_as_forged(
     }));
     let (mut memory, start) = (Memory::default(), now());
     let minute = Duration::from_mins(1);
-    let first = decide::decide(&s, &mut memory, LENIENT, start);
+    let first = decide::decide(&s, &mut memory, &LENIENT, start);
     assert_eq!(first, Decision::WaitFor(minute));
     let later = Now {
         instant: start.instant + minute,
         ..start
     };
-    let last = decide::decide(&s, &mut memory, LENIENT, later);
+    let last = decide::decide(&s, &mut memory, &LENIENT, later);
     assert_eq!(quarantined(&last), "owner_mismatch");
     // A write-back that is newer than the copy does not belong to an earlier copy, even while the garbage collector
     // runs.
     w["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:09Z");
     s.write_back = snapshot(Some(&w), None).write_back;
-    assert_eq!(quarantined(&decide(&s, LENIENT)), "owner_mismatch");
+    assert_eq!(quarantined(&decide(&s, &LENIENT)), "owner_mismatch");
     s.write_back.as_mut().unwrap().deleting = true;
-    assert_eq!(quarantined(&decide(&s, LENIENT)), "owner_mismatch");
+    assert_eq!(quarantined(&decide(&s, &LENIENT)), "owner_mismatch");
 }
 
 #[test]
@@ -427,12 +430,12 @@ fn what_is_missing_is_awaited() {
     ] {
         let mut s = snapshot(Some(&write_back()), None);
         take(&mut s);
-        assert_eq!(decide(&s, LENIENT), Decision::Wait);
+        assert_eq!(decide(&s, &LENIENT), Decision::Wait);
     }
     let mut w = write_back();
     w["metadata"]["labels"][keys::INSTANCE_CITY_CODE] = json!("LHR");
     assert_eq!(
-        decide(&snapshot(Some(&w), None), LENIENT),
+        decide(&snapshot(Some(&w), None), &LENIENT),
         Decision::Wait,
         "a move is under way"
     );
@@ -442,15 +445,15 @@ fn what_is_missing_is_awaited() {
 fn a_cell_that_the_copy_is_not_given_to_has_nothing_to_say() {
     let mut s = snapshot(Some(&write_back()), None);
     s.cells = ["dfw-2".into()].into();
-    assert_eq!(decide(&s, LENIENT), Decision::Wait);
+    assert_eq!(decide(&s, &LENIENT), Decision::Wait);
     s.projection = snapshot(None, Some(&projection("u-dead"))).projection;
     assert_eq!(
-        decide(&s, LENIENT),
+        decide(&s, &LENIENT),
         Decision::Wait,
         "what is projected stays as it is"
     );
     s.cells = ["dfw-2".into(), "dfw-1".into()].into();
-    assert_eq!(effects(decide(&s, LENIENT)).len(), 1);
+    assert_eq!(effects(decide(&s, &LENIENT)).len(), 1);
     // A write-back of the peer's cells has no controller.
     let mut peer = write_back();
     peer["metadata"]["labels"]
@@ -459,7 +462,7 @@ fn a_cell_that_the_copy_is_not_given_to_has_nothing_to_say() {
         .remove(keys::CELL);
     let mut s = snapshot(Some(&peer), None);
     s.cells = ["dfw-2".into()].into();
-    assert_eq!(effects(decide(&s, LENIENT)).len(), 1);
+    assert_eq!(effects(decide(&s, &LENIENT)).len(), 1);
 }
 
 #[test]
@@ -470,23 +473,23 @@ fn what_the_projects_api_does_not_keep_is_written_once() {
     w["status"]["new"] = json!(1);
     let s = snapshot(Some(&w), Some(&projection("u-source")));
     let mut memory = Memory::default();
-    let made = effects(decide::decide(&s, &mut memory, LENIENT, now()));
+    let made = effects(decide::decide(&s, &mut memory, &LENIENT, now()));
     assert_eq!(made.len(), 2);
     let (asked, got) = (s.write_back.as_ref().unwrap(), s.projection.as_ref().unwrap());
     memory.settle(false, &asked.digest, &got.digest);
-    let made = effects(decide::decide(&s, &mut memory, LENIENT, now()));
+    let made = effects(decide::decide(&s, &mut memory, &LENIENT, now()));
     assert_eq!(
         made.iter().map(|e| e.endpoint).collect::<Vec<_>>(),
         [Endpoint::Status],
         "the one says nothing of the other"
     );
     memory.settle(true, &asked.digest, &got.digest);
-    assert_eq!(effects(decide::decide(&s, &mut memory, LENIENT, now())), []);
+    assert_eq!(effects(decide::decide(&s, &mut memory, &LENIENT, now())), []);
     // A change on either side, and a wrong owner, count as before.
     w["spec"]["new"] = json!(2);
     let changed = snapshot(Some(&w), Some(&projection("u-source")));
     assert_eq!(
-        effects(decide::decide(&changed, &mut memory, LENIENT, now())).len(),
+        effects(decide::decide(&changed, &mut memory, &LENIENT, now())).len(),
         1
     );
     let mut edited = projection("u-source");
@@ -494,15 +497,15 @@ fn what_the_projects_api_does_not_keep_is_written_once() {
     w["spec"]["new"] = json!(1);
     let edited = snapshot(Some(&w), Some(&edited));
     assert_eq!(
-        effects(decide::decide(&edited, &mut memory, LENIENT, now())).len(),
+        effects(decide::decide(&edited, &mut memory, &LENIENT, now())).len(),
         1
     );
     let dead = snapshot(Some(&w), Some(&projection("u-dead")));
     assert_eq!(
-        effects(decide::decide(&dead, &mut memory, LENIENT, now())).len(),
+        effects(decide::decide(&dead, &mut memory, &LENIENT, now())).len(),
         1
     );
-    decide::decide(&snapshot(None, None), &mut memory, LENIENT, now());
+    decide::decide(&snapshot(None, None), &mut memory, &LENIENT, now());
     assert_eq!(memory, Memory::default());
 }
 
@@ -519,7 +522,7 @@ fn updates_of_a_projection_are_limited_by_a_token_bucket_and_ready_does_not_wait
         instant: start.instant + Duration::from_millis(millis),
         ..start
     };
-    let decide = |s: &Snapshot, memory: &mut Memory, millis| decide::decide(s, memory, LENIENT, at(millis));
+    let decide = |s: &Snapshot, memory: &mut Memory, millis| decide::decide(s, memory, &LENIENT, at(millis));
     for millis in 0..3 {
         assert_eq!(
             effects(decide(&progress, &mut memory, millis)).len(),
@@ -551,9 +554,9 @@ async fn a_projection_whose_write_back_was_not_seen_to_go_waits_for_the_hub_and_
     let confirms =
         |decision: Decision| matches!(decision, Decision::Confirm(plan) if plan.effects.len() == 1);
     (s.ended, s.proven) = (false, false);
-    assert_eq!(decide::decide(&s, &mut memory, LENIENT, start), Decision::Wait);
+    assert_eq!(decide::decide(&s, &mut memory, &LENIENT, start), Decision::Wait);
     s.proven = true;
-    assert!(confirms(decide::decide(&s, &mut memory, LENIENT, start)));
+    assert!(confirms(decide::decide(&s, &mut memory, &LENIENT, start)));
     let hour = Duration::from_secs(3_600);
     let late = Now {
         instant: start.instant + hour,
@@ -561,17 +564,17 @@ async fn a_projection_whose_write_back_was_not_seen_to_go_waits_for_the_hub_and_
     };
     for since in [None, Some(start.instant)] {
         s.reporting = Reporting::Awaited(since);
-        let first = decide::decide(&s, &mut memory, LENIENT, start);
+        let first = decide::decide(&s, &mut memory, &LENIENT, start);
         assert_eq!(first, Decision::WaitFor(hour), "{since:?}");
         assert!(
-            confirms(decide::decide(&s, &mut memory, LENIENT, late)),
+            confirms(decide::decide(&s, &mut memory, &LENIENT, late)),
             "{since:?}"
         );
         memory = Memory::default();
     }
     s.ended = true;
     assert!(matches!(
-        decide::decide(&s, &mut memory, LENIENT, start),
+        decide::decide(&s, &mut memory, &LENIENT, start),
         Decision::Do(_)
     ));
 }

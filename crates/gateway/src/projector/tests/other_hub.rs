@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn instances_of_a_deployment_that_names_another_hub_are_left_alone() {
-    let made = effects(decide(&snapshot(Some(&write_back()), None), LENIENT));
+    let made = effects(decide(&snapshot(Some(&write_back()), None), &LENIENT));
     let Write::Create { body } = &made[0].write else {
         panic!("{made:?}")
     };
@@ -15,7 +15,7 @@ fn instances_of_a_deployment_that_names_another_hub_are_left_alone() {
         for projection in [None, Some(&projection)] {
             let mut s = snapshot(write_back, projection);
             s.of_other_hub = true;
-            assert_eq!(decide(&s, LENIENT), Decision::Wait);
+            assert_eq!(decide(&s, &LENIENT), Decision::Wait);
         }
     }
 }

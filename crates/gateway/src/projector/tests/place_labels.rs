@@ -57,7 +57,7 @@ fn decided(index: &GatewayIndex, written: &Value) -> Vec<Effect> {
     let mut snapshot = index::observed(index, "web-0");
     let row = snapshot.write_back.as_mut().unwrap();
     row.body = Some(Arc::new(serde_json::from_value(written.clone()).unwrap()));
-    effects(decide(&snapshot, LENIENT))
+    effects(decide(&snapshot, &LENIENT))
 }
 
 fn created(index: &GatewayIndex, written: &Value) -> Value {

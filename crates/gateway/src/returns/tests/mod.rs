@@ -3,8 +3,7 @@
 mod members;
 
 use super::{
-    decide::{self, Decision},
-    memory::Memory,
+    decide::{self, Memory},
     observe,
 };
 use crate::{
@@ -14,6 +13,7 @@ use crate::{
         networking::WorkloadChecks,
     },
     pin,
+    projection::Decision,
     reason::Verdict,
 };
 use fedgate_api::keys;
@@ -21,6 +21,7 @@ use fedgate_engine::{
     clock::Now,
     key::Key,
     plan::{Effect, Plan, Write},
+    reconcile::quarantine::VerdictLabel,
     store::table::Row,
 };
 use fedgate_kinds::{CompanionKind, FederatedKind, KindId, Kinds};
@@ -187,7 +188,7 @@ impl World {
         }
     }
 
-    fn verdict(&mut self, name: &str) -> Verdict {
+    fn verdict(&mut self, name: &str) -> VerdictLabel {
         match self.decide(name) {
             Decision::Quarantine(rejection) => rejection.verdict,
             other => panic!("{other:?}"),

@@ -20,11 +20,15 @@ fn scene(locations: LocationSource) -> Scene {
 }
 
 fn kinds(all: &[LocationKind]) -> Vec<ApiResource> {
-    all.iter().map(|kind| kind.resource()).collect()
+    all.iter().map(|kind| resource(*kind)).collect()
+}
+
+fn resource(kind: LocationKind) -> ApiResource {
+    Resources::default()[TableId::Locations(kind)].clone()
 }
 
 fn availability() -> ApiResource {
-    Resources::default().availabilities
+    Resources::default()[TableId::Availabilities].clone()
 }
 
 /// A `ServiceAvailability`, named by its service and location.
@@ -99,7 +103,7 @@ fn a_better_kind_that_is_served_later_takes_over_and_a_lesser_one_never() {
     assert_eq!(
         index.wanted(),
         [LocationKind::Location, LocationKind::Binding]
-            .map(LocationKind::resource)
+            .map(resource)
             .into_iter()
             .chain([availability()])
             .collect::<Vec<_>>()
@@ -145,7 +149,7 @@ fn a_binding_is_a_location_of_its_name() {
 #[test]
 fn where_availability_is_served_a_location_needs_one_of_the_service() {
     let mut index = scene(LocationSource::Auto);
-    index.discovers(&[LocationKind::Location.resource(), availability()]);
+    index.discovers(&[resource(LocationKind::Location), availability()]);
     let enqueued = index.list(
         LOCATION,
         [wide_location("dfw-1", "DFW"), wide_location("iad-1", "IAD")],
@@ -191,7 +195,7 @@ fn where_availability_is_served_a_location_needs_one_of_the_service() {
 #[test]
 fn a_location_that_is_not_ready_is_not_served_by_its_availability() {
     let mut index = scene(LocationSource::Auto);
-    index.discovers(&[LocationKind::Location.resource(), availability()]);
+    index.discovers(&[resource(LocationKind::Location), availability()]);
     index.list(TableId::Availabilities, [available("compute", "dfw-1", "True")]);
     index.list(LOCATION, [location("dfw-1", "DFW", "False")]);
     assert_eq!(index.serving(), NOTHING);

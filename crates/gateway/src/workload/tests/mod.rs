@@ -17,12 +17,14 @@ use super::{
         },
         decide,
     },
+    goes_on,
     snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
 };
 use fedgate_api::{
     Condition, ConditionStatus, Reason, ReplicaCounts, Workload, WorkloadDeployment,
     WorkloadDeploymentStatus, WorkloadStatus, conditions::find, keys, names::HubNamespace,
 };
+use fedgate_engine::{diff::Digest, reconcile::normalized::Normalized};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
@@ -384,4 +386,25 @@ fn a_deployment_of_this_workloads_gets_back_its_owner_as_it_is() {
             "{field}"
         );
     }
+}
+
+#[test]
+fn a_plan_that_changed_nothing_is_executed_again_only_after_a_change() {
+    let mut normalized = Normalized::default();
+    let [wanted, other, before, after] = [1, 2, 3, 4].map(|n: u8| Digest::of_hash(&n));
+    let mut go = |executed, wanted, found| goes_on(&mut normalized, executed, wanted, found);
+    assert!(go(None, wanted, before));
+    assert!(
+        go(Some((wanted, before)), wanted, after),
+        "another client may have edited it meanwhile"
+    );
+    assert!(
+        !go(Some((wanted, after)), wanted, after),
+        "the write changed nothing"
+    );
+    assert!(!go(None, wanted, after), "in later reconciles too");
+    assert!(go(None, wanted, before), "the state is another one");
+    assert!(go(None, other, after), "the plan is another one");
+    normalized = Normalized::default();
+    assert!(goes_on(&mut normalized, None, wanted, after));
 }

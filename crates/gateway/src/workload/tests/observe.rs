@@ -3,7 +3,7 @@
 
 use super::super::observe;
 use super::*;
-use crate::index::{GatewayIndex, TableId, locations::LocationKind, networking::WorkloadChecks};
+use crate::index::{GatewayIndex, Resources, TableId, locations::LocationKind, networking::WorkloadChecks};
 use crate::{keys_of, settings::LocationSource};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
@@ -89,7 +89,7 @@ impl Scene {
     /// A world whose project serves Locations of the network services.
     fn with_locations() -> Self {
         let mut index = Self::new(locations());
-        index.discovers(&[LocationKind::NetworkLocation.resource()]);
+        index.discovers(&[Resources::default()[TableId::Locations(LocationKind::NetworkLocation)].clone()]);
         index
     }
 
@@ -224,7 +224,8 @@ fn each_check_is_watched_and_waited_for_alone_and_holds_up_nothing_else() {
     let mut index = Scene::new(locations());
     let tables = index.index.project_tables();
     assert!(!tables.iter().any(|table| table.is_for_checks()));
-    let (watched, ..) = index.discovers(&[LocationKind::NetworkLocation.resource()]);
+    let (watched, ..) =
+        index.discovers(&[Resources::default()[TableId::Locations(LocationKind::NetworkLocation)].clone()]);
     assert_eq!(watched, [PLACES]);
     assert!(index.index.project_ready(&index.project));
     let checks = index.snapshot().checks;

@@ -10,7 +10,6 @@ use crate::index::{
     GatewayIndex, NamespaceOwner,
     apply::Applied,
     change::{Change, NamespaceNews},
-    rows::HubNamespaceDigest,
     watches::Command,
 };
 use fedgate_api::names::{HubNamespace, ProjectKey, is_label_value};
@@ -52,19 +51,6 @@ pub struct RejectedClaim {
     pub hub: Arc<str>,
     /// Holder of the hub namespace.
     pub holder: Holder,
-}
-
-/// Project that the labels of a hub namespace name.
-enum Named<'a> {
-    /// The project with this label value.
-    Label(&'a Arc<str>),
-    /// The project with this UID; the label with the project's key is missing.
-    Uid(&'a Arc<str>),
-}
-
-fn named(of: &HubNamespaceDigest) -> Option<Named<'_>> {
-    let uid = || of.project_uid.as_ref().map(Named::Uid);
-    of.cluster.as_ref().map(Named::Label).or_else(uid)
 }
 
 impl GatewayIndex {
@@ -195,10 +181,8 @@ impl GatewayIndex {
             .collect();
         for (twin, _) in twins {
             let hubs = self.hub_namespaces_of(twin).cloned();
-            applied.changes.extend(hubs.map(|hub| Change::HubNamespace {
-                hub,
-                news: NamespaceNews::Proof,
-            }));
+            let proven = hubs.map(|hub| Change::of_namespace(&hub, NamespaceNews::Proof));
+            applied.changes.extend(proven);
         }
         // It was engaged while it was being deleted.
         applied
@@ -283,10 +267,9 @@ impl GatewayIndex {
             self.drop_bodies(hub);
         }
         if self.owners.get(hub) != holder.as_ref() {
-            applied.changes.push(Change::HubNamespace {
-                hub: hub.clone(),
-                news: NamespaceNews::Owner,
-            });
+            applied
+                .changes
+                .push(Change::of_namespace(hub, NamespaceNews::Owner));
         }
     }
 
@@ -294,7 +277,8 @@ impl GatewayIndex {
     fn labelled(&self, hub: &str) -> Option<Holder> {
         let row = self.hub.namespaces.get("", hub);
         let row = row.filter(|_| self.hub.namespaces.synced())?;
-        named(&row.digest).map(|(Named::Label(name) | Named::Uid(name))| Holder::Labelled(name.clone()))
+        let named = row.digest.cluster.as_ref().or(row.digest.project_uid.as_ref());
+        named.cloned().map(Holder::Labelled)
     }
 
     /// Index of the winning claim; `None` before the hub's Namespaces are listed, or if the labels name no claimant.
@@ -316,9 +300,9 @@ impl GatewayIndex {
             // Labels that change while a project owns the namespace are an edit, which the gateway reverts.
             return reassigned.or(first);
         }
-        match named(&row.digest) {
-            Some(Named::Label(label)) => by(&|key| *key.label() == **label),
-            Some(Named::Uid(uid)) => {
+        match (&row.digest.cluster, &row.digest.project_uid) {
+            (Some(label), _) => by(&|key| *key.label() == **label),
+            (None, Some(uid)) => {
                 let has = |key: &ProjectKey| {
                     self.projects
                         .get(key)
@@ -327,7 +311,7 @@ impl GatewayIndex {
                 let alone = claims.iter().filter(|c| has(&c.owner.project)).count() == 1;
                 by(&has).filter(|_| alone)
             }
-            None => first,
+            (None, None) => first,
         }
     }
 

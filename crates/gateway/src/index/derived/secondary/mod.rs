@@ -9,7 +9,7 @@ pub mod places;
 
 use crate::index::{
     GatewayIndex,
-    rows::{Binding, Companion, HubCopy, HubNamespaceDigest, Place, Source, WriteBackDigest},
+    rows::{Binding, Companion, HubCopy, HubNamespaceDigest, Place, Source},
 };
 use crate::{references, route::Route};
 pub use counts::RefCounts;
@@ -19,12 +19,8 @@ use fedgate_engine::{
     store::table::{Name, Row},
 };
 use fedgate_kinds::{CompanionKind, CompanionKinds, KindId};
-use jiff::Timestamp;
 use places::ClusterPlaces;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Entries of one project namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -33,25 +29,13 @@ struct OfSources {
     announced: RefCounts<(KindId, Place, Option<Arc<str>>)>,
     /// Companions, each with a deployment (kind index, name) that references or expects it.
     named: BTreeSet<(CompanionKind, Arc<str>, KindId, Arc<str>)>,
-    /// Deployments that are being deleted and have our finalizer.
-    leaving: BTreeSet<(KindId, Arc<str>)>,
     /// Controller UIDs, each with a deployment of the workload controller's kind.
     controlled: BTreeSet<(Arc<str>, Arc<str>)>,
 }
 
-impl OfSources {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// Secondary index of a project's deployments, by namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct SourceIndex {
-    namespaces: HashMap<Arc<str>, OfSources>,
-    /// UIDs of the deployments that are being deleted, with the time.
-    deleting: BTreeMap<Arc<str>, Option<Timestamp>>,
-}
+pub struct SourceIndex(HashMap<Arc<str>, OfSources>);
 
 /// The companions that a deployment references or expects.
 fn named<'a>(
@@ -100,19 +84,12 @@ impl SourceIndex {
         new: Option<&Row<Source>>,
     ) {
         let (namespace, name) = name;
-        for (row, is) in both(old, new) {
-            if row.deleting && is {
-                self.deleting.insert(row.uid.clone(), row.digest.deleted);
-            } else if row.deleting {
-                self.deleting.remove(&row.uid);
-            }
-        }
         if let (Some(old), Some(new)) = (old, new)
             && has_same_entries(name, old, new)
         {
             return;
         }
-        let of = self.namespaces.entry(namespace.clone()).or_default();
+        let of = self.0.entry(namespace.clone()).or_default();
         for (row, is) in both(old, new) {
             if let Some(place) = GatewayIndex::announced(name, row) {
                 of.announced
@@ -121,15 +98,12 @@ impl SourceIndex {
             for (companion, of_name) in named(&row.digest, kinds) {
                 record(&mut of.named, (companion, of_name, kind, name.clone()), is);
             }
-            if leaves(row) {
-                record(&mut of.leaving, (kind, name.clone()), is);
-            }
             if let Some(uid) = controller(row) {
                 record(&mut of.controlled, (uid.clone(), name.clone()), is);
             }
         }
-        if of.is_empty() {
-            self.namespaces.remove(namespace);
+        if *of == OfSources::default() {
+            self.0.remove(namespace);
         }
     }
 
@@ -139,7 +113,7 @@ impl SourceIndex {
         namespace: &str,
         kind: KindId,
     ) -> impl Iterator<Item = (&Place, Option<&Arc<str>>)> {
-        let of = self.namespaces.get(namespace);
+        let of = self.0.get(namespace);
         let all = of.into_iter().flat_map(|of| of.announced.keys());
         all.filter(move |(of, ..)| *of == kind)
             .map(|(_, place, hub)| (place, hub.as_ref()))
@@ -154,49 +128,22 @@ impl SourceIndex {
     ) -> impl Iterator<Item = (KindId, &'a Arc<str>)> {
         let name: Arc<str> = name.into();
         let from = (kind, name.clone(), KindId::FIRST, Arc::from(""));
-        let of = self.namespaces.get(namespace);
+        let of = self.0.get(namespace);
         let all = of.into_iter().flat_map(move |of| of.named.range(from.clone()..));
         all.take_while(move |(k, n, ..)| *k == kind && *n == name)
             .map(|(.., i, deployment)| (*i, deployment))
     }
 
-    /// The deployments that are being deleted and have our finalizer: kind and name.
-    pub fn leaving(&self, namespace: &str) -> impl Iterator<Item = (KindId, &Arc<str>)> {
-        let of = self.namespaces.get(namespace);
-        let all = of.into_iter().flat_map(|of| &of.leaving);
-        all.map(|(kind, name)| (*kind, name))
-    }
-
-    /// The deployments of all namespaces that are being deleted and have our finalizer: namespace, kind and name.
-    pub fn all_leaving(&self) -> impl Iterator<Item = (&Arc<str>, KindId, &Arc<str>)> {
-        let some = (!self.deleting.is_empty()).then_some(&self.namespaces);
-        let all = some.into_iter().flatten();
-        all.flat_map(|(namespace, of)| {
-            of.leaving
-                .iter()
-                .map(move |(kind, name)| (namespace, *kind, name))
-        })
-    }
-
     /// The deployments that a Workload with this UID controls.
     pub fn controlled<'a>(&'a self, namespace: &str, uid: &Arc<str>) -> impl Iterator<Item = &'a Arc<str>> {
         let uid = uid.clone();
-        let of = self.namespaces.get(namespace);
+        let of = self.0.get(namespace);
         let from = (uid.clone(), Arc::from(""));
         let all = of
             .into_iter()
             .flat_map(move |of| of.controlled.range(from.clone()..));
         all.take_while(move |(of, _)| *of == uid).map(|(_, name)| name)
     }
-
-    /// The deletion timestamps of the deployments that are being deleted.
-    pub fn deleting(&self) -> impl Iterator<Item = Option<Timestamp>> {
-        self.deleting.values().copied()
-    }
-}
-
-fn leaves(row: &Row<Source>) -> bool {
-    row.deleting && GatewayIndex::holds(row)
 }
 
 /// True if both rows yield the same entries. Most changes affect only a status.
@@ -205,7 +152,6 @@ fn has_same_entries(name: &str, old: &Row<Source>, new: &Row<Source>) -> bool {
         && old.digest.hub == new.digest.hub
         && old.digest.references == new.digest.references
         && old.digest.expected() == new.digest.expected()
-        && leaves(old) == leaves(new)
         && controller(old) == controller(new)
 }
 
@@ -220,12 +166,8 @@ fn controller(row: &Row<Source>) -> Option<&Arc<str>> {
 /// Entries of one hub namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct OfHub {
-    /// Cities of copies, by kind index, except those of `located`.
-    copies: RefCounts<(KindId, CityCode)>,
-    /// Locations of the copies with the route of a location, each with its city.
-    located: RefCounts<(KindId, LocationName, CityCode)>,
-    /// Cities of write-backs; `None` for write-backs that name no city.
-    write_backs: RefCounts<Option<CityCode>>,
+    /// Cities of copies by kind; of those with the route of a location that, too.
+    copies: RefCounts<(KindId, CityCode, Option<LocationName>)>,
     /// Policies that claim a binding.
     claims: RefCounts<Arc<str>>,
     /// `<project namespace>/<deployment>`, each with a companion that names it.
@@ -307,25 +249,14 @@ impl HubIndex {
         without.location = without.location + usize::from(after.location) - usize::from(before.location);
         self.change(&name.0, |of| {
             for (row, is) in both(old, new) {
-                match (row.digest.city.clone(), row.digest.route()) {
-                    (Some(city), Some(Route::Location(location))) => {
-                        of.located.count((kind, location, city), is);
-                    }
-                    (Some(city), _) => of.copies.count((kind, city), is),
-                    (None, _) => {}
+                let location = match row.digest.route() {
+                    Some(Route::Location(location)) => Some(location),
+                    Some(Route::City(_)) | None => None,
+                };
+                if let Some(city) = row.digest.city.clone() {
+                    of.copies.count((kind, city, location), is);
                 }
             }
-        });
-    }
-
-    pub(crate) fn write_back(
-        &mut self,
-        name: &Name,
-        old: Option<&Row<WriteBackDigest>>,
-        new: Option<&Row<WriteBackDigest>>,
-    ) {
-        self.change(&name.0, |of| {
-            both(old, new).for_each(|(row, is)| of.write_backs.count(row.digest.city.clone(), is));
         });
     }
 
@@ -376,7 +307,7 @@ impl HubIndex {
         }
         if let Some((label, set)) = project(new) {
             let sets = self.sets.entry(label.clone()).or_default();
-            if !sets.0.contains_key(&set) {
+            if !sets.contains(&set) {
                 changed.new = Some((label, set.clone()));
             }
             sets.add(set);
@@ -385,20 +316,15 @@ impl HubIndex {
             && let Some(sets) = self.sets.get_mut(&label)
         {
             sets.take(&set);
-            if sets.0.is_empty() {
+            if sets.is_empty() {
                 self.sets.remove(&label);
             }
             let left = self.sets.get(&label);
-            if left.is_none_or(|sets| !sets.0.contains_key(&set)) {
+            if left.is_none_or(|sets| !sets.contains(&set)) {
                 changed.fewer = Some(label);
             }
         }
         changed
-    }
-
-    /// True if a city has a cell.
-    pub fn serves(&self, city: &CityCode) -> bool {
-        self.places.serves(city)
     }
 
     /// True if a project, named by its label value, may have `set` on the Namespace that has the set `own`, without
@@ -422,35 +348,29 @@ impl HubIndex {
         sets.map_or(0, |sets| sets.0.len()) + coming < limit + usize::from(given_up)
     }
 
+    /// City and location of the copies of a kind in a hub namespace.
+    fn copied(&self, hub: &str, kind: KindId) -> impl Iterator<Item = (&CityCode, Option<&LocationName>)> {
+        let all = self.of(hub).into_iter().flat_map(|of| of.copies.keys());
+        all.filter(move |(of, ..)| *of == kind)
+            .map(|(_, city, location)| (city, location.as_ref()))
+    }
+
     /// The cities of the copies of a kind in a hub namespace.
     pub fn copies(&self, hub: &str, kind: KindId) -> impl Iterator<Item = &CityCode> {
-        let of = self.of(hub);
-        let by_city = of.into_iter().flat_map(|of| of.copies.keys());
-        let located = of.into_iter().flat_map(|of| of.located.keys());
-        let all = by_city.map(|(of, city)| (of, city));
-        let all = all.chain(located.map(|(of, _, city)| (of, city)));
-        all.filter(move |(of, _)| **of == kind).map(|(_, city)| city)
+        self.copied(hub, kind).map(|(city, _)| city)
     }
 
     /// The routes of the copies of a kind in a hub namespace.
     pub fn routes(&self, hub: &str, kind: KindId) -> impl Iterator<Item = Route> {
-        let of = self.of(hub);
-        let by_city = of.into_iter().flat_map(|of| of.copies.keys());
-        let located = of.into_iter().flat_map(|of| of.located.keys());
-        let all = by_city.map(|(of, city)| (of, Route::City(city.clone())));
-        let all = all.chain(located.map(|(of, location, _)| (of, Route::Location(location.clone()))));
-        all.filter(move |(of, _)| **of == kind).map(|(_, route)| route)
-    }
-
-    /// The cities of the write-backs in a hub namespace; `None` for write-backs that name no city.
-    pub fn written_back(&self, hub: &str) -> impl Iterator<Item = Option<&CityCode>> {
-        let all = self.of(hub).into_iter().flat_map(|of| of.write_backs.keys());
-        all.map(Option::as_ref)
+        self.copied(hub, kind).map(|(city, location)| match location {
+            Some(location) => Route::Location(location.clone()),
+            None => Route::City(city.clone()),
+        })
     }
 
     /// True if a policy claims a binding.
     pub fn claims(&self, hub: &str, policy: &Arc<str>) -> bool {
-        self.of(hub).is_some_and(|of| of.claims.0.contains_key(policy))
+        self.of(hub).is_some_and(|of| of.claims.contains(policy))
     }
 
     /// The companions that name a deployment.

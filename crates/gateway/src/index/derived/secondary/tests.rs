@@ -30,11 +30,6 @@ impl HubIndex {
                 .iter()
                 .for_each(|(of, row)| index.copy(kind, &name(of), None, Some(row)));
         }
-        for table in hub.write_backs.iter() {
-            table
-                .iter()
-                .for_each(|(of, row)| index.write_back(&name(of), None, Some(row)));
-        }
         for (of, row) in hub.bindings.iter() {
             index.binding(&name(of), None, Some(row));
         }
@@ -169,11 +164,11 @@ proptest! {
             prop_assert_eq!(&index.hub.secondary, &HubIndex::anew(&index.hub));
             let project = &index.projects[&shop()];
             prop_assert_eq!(&project.secondary, &SourceIndex::anew(project));
-            let problems = project.summary.problems.iter();
-            let urgent = problems.filter(|(_, problem)| problem.is_urgent());
-            let urgent: Vec<_> = urgent.map(|(object, _)| (shop(), object.clone())).collect();
-            let known: Vec<_> = index.summary.urgent_after(None, usize::MAX).cloned().collect();
-            prop_assert_eq!(known, urgent);
+            let deleting = project.sources[KindId::FIRST].iter().filter(|(_, row)| row.deleting);
+            let deleting: Vec<_> = deleting.map(|((_, name), _)| name.clone()).collect();
+            let known = index.summary.deletions(None);
+            let known: Vec<_> = known.map(|((_, (_, (_, name))), _)| name.clone()).collect();
+            prop_assert_eq!(known, deleting);
         }
     }
 }

@@ -9,7 +9,7 @@ pub use problem::{Problem, REFUSED, is_refused};
 
 use super::secondary::RefCounts;
 use crate::index::{
-    Project,
+    NamespaceOwner, Project,
     rows::{Binding, Source, WriteBackDigest},
 };
 use fedgate_api::{
@@ -22,13 +22,9 @@ use fedgate_engine::{
     store::table::{Name, Row},
 };
 use fedgate_kinds::KindId;
-use fedgate_operations::{CellInstances, Instances};
+use fedgate_operations::{CellInstances, Class, Instances};
 use jiff::Timestamp;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Bound,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 /// Status and reason of a condition `Federated`; `None` without the condition.
 pub type FederatedState = Option<(Arc<str>, Arc<str>)>;
@@ -82,50 +78,15 @@ pub type ObjectKey = (ProjectKey, (KindId, Name));
 #[derive(Debug, Default)]
 pub struct Summary {
     federated: RefCounts<(KindId, FederatedState)>,
-    instances: Instances,
     /// Write-backs of each hub namespace, by place; nearly always there are few places.
     places: HashMap<Arc<str>, Vec<(Place, CellInstances)>>,
     cells: BTreeMap<Arc<str>, OfCell>,
     /// Write-backs whose label does not name their deployment.
     unlabelled: usize,
-    /// Projects with problems.
-    problems: BTreeSet<ProjectKey>,
     /// Objects that are refused or being deleted.
-    urgent: BTreeSet<ObjectKey>,
-    /// Projects with deployments that are being deleted.
-    deleting: BTreeSet<ProjectKey>,
-}
-
-/// Sums over a project.
-#[derive(Debug, Default)]
-pub struct OfProject {
-    /// Instances of the project.
-    pub instances: Instances,
-    /// Objects of the project with problems: kind, namespace, name.
-    pub problems: BTreeMap<(KindId, Name), Problem>,
-}
-
-impl OfProject {
-    /// The problems of a namespace.
-    pub fn problems_in<'a>(
-        &'a self,
-        kinds: impl Iterator<Item = KindId> + 'a,
-        namespace: &'a Arc<str>,
-    ) -> impl Iterator<Item = (&'a (KindId, Name), &'a Problem)> {
-        let first = move |kind| (kind, (namespace.clone(), Arc::from("")));
-        kinds.flat_map(move |kind| {
-            let rows = self.problems.range(first(kind)..);
-            rows.take_while(move |((of, (name, _)), _)| *of == kind && name == namespace)
-        })
-    }
-
-    /// The objects with problems after one of them, or from the first.
-    pub fn problems_after(&self, after: Option<&(KindId, Name)>) -> impl Iterator<Item = &(KindId, Name)> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.problems
-            .range((from, Bound::Unbounded))
-            .map(|(object, _)| object)
-    }
+    urgent: BTreeMap<ObjectKey, Problem>,
+    /// Objects that are only unavailable: where tenants' programs fail, these are many.
+    unavailable: BTreeMap<ObjectKey, Problem>,
 }
 
 fn federated_state(row: &Row<Source>) -> FederatedState {
@@ -167,11 +128,6 @@ impl Summary {
         self.federated.counts()
     }
 
-    /// All Instances.
-    pub fn instances(&self) -> Instances {
-        self.instances
-    }
-
     /// The write-backs of a hub namespace, by place.
     pub fn places(&self, hub: &str) -> &[(Place, CellInstances)] {
         self.places.get(hub).map_or(&[], Vec::as_slice)
@@ -182,87 +138,112 @@ impl Summary {
         self.cells.get(cell).copied().unwrap_or_default()
     }
 
-    fn count(&mut self, kind: KindId, row: &Row<Source>, is_there: bool) {
-        self.federated.count((kind, federated_state(row)), is_there);
-        if is_there {
-            self.instances += reported(row);
-        } else {
-            self.instances -= reported(row);
-        }
-    }
-
-    /// Applies the change of a project's object from `old` to `new`.
+    /// Applies the change of a project's object from `old` to `new`; `instances` are those of the project.
     pub(crate) fn source(
         &mut self,
         key: &ProjectKey,
-        of: &mut OfProject,
+        instances: &mut Instances,
         (kind, name): (KindId, &Name),
         old: Option<&Row<Source>>,
         new: Option<&Row<Source>>,
     ) {
         if let Some(old) = old {
-            self.count(kind, old, false);
-            of.instances -= reported(old);
+            self.federated.count((kind, federated_state(old)), false);
+            *instances -= reported(old);
         }
         if let Some(new) = new {
-            self.count(kind, new, true);
-            of.instances += reported(new);
+            self.federated.count((kind, federated_state(new)), true);
+            *instances += reported(new);
         }
         let problem = new.and_then(Problem::of);
         let is_urgent = problem.as_ref().is_some_and(Problem::is_urgent);
-        let before = match problem {
-            Some(problem) => of.problems.insert((kind, name.clone()), problem),
-            None if !of.problems.is_empty() => of.problems.remove(&(kind, name.clone())),
-            None => None,
-        };
-        let object = || (key.clone(), (kind, name.clone()));
-        match (before.is_some_and(|before| before.is_urgent()), is_urgent) {
-            (false, true) => drop(self.urgent.insert(object())),
-            (true, false) => drop(self.urgent.remove(&object())),
-            (true, true) | (false, false) => {}
-        }
-    }
-
-    /// Records whether a project has problems, and deployments that are being deleted.
-    pub(crate) fn note(&mut self, key: &ProjectKey, problems: bool, deletions: bool) {
-        for (set, is) in [(&mut self.problems, problems), (&mut self.deleting, deletions)] {
-            if is && !set.contains(key) {
-                set.insert(key.clone());
-            } else if !is && !set.is_empty() {
-                set.remove(key);
+        for (all, is_here) in [(&mut self.urgent, is_urgent), (&mut self.unavailable, !is_urgent)] {
+            let object = || (key.clone(), (kind, name.clone()));
+            match problem.clone().filter(|_| is_here) {
+                Some(problem) => drop(all.insert(object(), problem)),
+                None if !all.is_empty() => drop(all.remove(&object())),
+                None => {}
             }
         }
     }
 
-    /// At most `limit` objects that are refused or being deleted, after one of them, or from the first. Those that are
-    /// only unavailable are not among them: where tenants' programs fail, these are many.
-    pub fn urgent_after(&self, after: Option<&ObjectKey>, limit: usize) -> impl Iterator<Item = &ObjectKey> {
+    /// The objects with problems after one of them, or from the first: those that are refused or being deleted, or those
+    /// that are only unavailable.
+    pub fn problems_after(
+        &self,
+        is_urgent: bool,
+        after: Option<&ObjectKey>,
+    ) -> impl Iterator<Item = (&ObjectKey, &Problem)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.urgent.range((from, Bound::Unbounded)).take(limit)
+        let all = if is_urgent {
+            &self.urgent
+        } else {
+            &self.unavailable
+        };
+        all.range((from, Bound::Unbounded))
     }
 
-    /// The projects with problems, in order from one of them, or from the first.
-    pub fn with_problems(&self, from: Option<&ProjectKey>) -> impl Iterator<Item = &ProjectKey> {
-        let from = from.map_or(Bound::Unbounded, Bound::Included);
-        self.problems.range((from, Bound::Unbounded))
+    /// The problems from an object on, as long as they are in the same scope.
+    fn problems<'a>(
+        &'a self,
+        first: ObjectKey,
+        is_in: impl Fn(&ObjectKey) -> bool + Copy + 'a,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a Problem)> {
+        let all = [&self.urgent, &self.unavailable].into_iter();
+        all.flat_map(move |all| {
+            all.range(first.clone()..)
+                .take_while(move |(object, _)| is_in(object))
+        })
     }
 
-    /// The projects with deployments that are being deleted, in order.
-    pub fn with_deletions(&self) -> impl Iterator<Item = &ProjectKey> {
-        self.deleting.iter()
+    /// The problems of a project.
+    pub fn problems_of<'a>(
+        &'a self,
+        project: &'a ProjectKey,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a Problem)> {
+        let first = (KindId::FIRST, (Arc::from(""), Arc::from("")));
+        self.problems((project.clone(), first), move |(of, _)| of == project)
+    }
+
+    /// The problems of a project's namespace.
+    pub fn problems_in<'a>(
+        &'a self,
+        kinds: impl Iterator<Item = KindId> + 'a,
+        owner: &'a NamespaceOwner,
+    ) -> impl Iterator<Item = (&'a ObjectKey, &'a Problem)> {
+        let NamespaceOwner { project, namespace } = owner;
+        kinds.flat_map(move |kind| {
+            let first = (kind, (namespace.clone(), Arc::from("")));
+            self.problems((project.clone(), first), move |(of, (of_kind, (name, _)))| {
+                of == project && *of_kind == kind && name == namespace
+            })
+        })
+    }
+
+    /// The objects that are being deleted, of one project or of all; each with its `deletionTimestamp`, in seconds since the
+    /// epoch.
+    pub fn deletions<'a>(
+        &'a self,
+        project: Option<&'a ProjectKey>,
+    ) -> impl Iterator<Item = (&'a ObjectKey, i64)> {
+        let of_project = project.into_iter().flat_map(|project| self.problems_of(project));
+        let all = self.problems_after(true, None).filter(move |_| project.is_none());
+        let deleting = of_project
+            .chain(all)
+            .filter(|(_, problem)| problem.class == Class::Deleting);
+        deleting.map(|(object, problem)| (object, problem.since))
     }
 
     /// Takes away the parts of a project that is disengaged.
     pub(crate) fn forget(&mut self, key: &ProjectKey, project: &Project) {
-        self.note(key, false, false);
-        for (object, problem) in &project.summary.problems {
-            if problem.is_urgent() {
-                self.urgent.remove(&(key.clone(), object.clone()));
-            }
+        let objects: Vec<ObjectKey> = self.problems_of(key).map(|(object, _)| object.clone()).collect();
+        for object in objects {
+            self.urgent.remove(&object);
+            self.unavailable.remove(&object);
         }
         for (kind, table) in project.sources.enumerate() {
             for (_, row) in table.iter() {
-                self.count(kind, row, false);
+                self.federated.count((kind, federated_state(row)), false);
             }
         }
     }
