@@ -12,7 +12,7 @@ use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
     metrics::Holder,
-    plan::ReasonLabel,
+    plan::{Event, Plan, ReasonLabel},
     runtime::{self, index::RoleState, inspect::SLICE, queue::Priority},
 };
 use parking_lot::Mutex;
@@ -81,6 +81,13 @@ pub fn record_refusal(ctx: &Context<'_>, key: &Key, hub: &str, failure: Option<&
     let keys = if news { index.source_keys(hub) } else { Vec::new() };
     drop(index);
     ctx.queue.extend(keys, Priority::Fresh);
+}
+
+/// Publishes an Event; a lost one has no further effect.
+pub async fn publish(ctx: &Context<'_>, event: Event) {
+    if let Err(error) = ctx.execute(Plan::with_event(event)).await {
+        tracing::debug!(%error, "event not published");
+    }
 }
 
 /// Clears `withdrawing` for these routes of a hub namespace, and enqueues the deployments that waited for it.

@@ -5,6 +5,7 @@
 use super::{Garbage, NAME, decide::left};
 use crate::{
     context::State,
+    effects::delete,
     index::{GatewayIndex, TableId, rows::Template},
     reason::WriteReason,
 };
@@ -13,7 +14,7 @@ use fedgate_engine::{
     clock::Now,
     error::Failure,
     key::{Key, Plane},
-    plan::{Applied, Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
+    plan::{Applied, Effect, Plan, Prepared, Requeue, Target},
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use std::{sync::Arc, time::Duration};
@@ -75,15 +76,12 @@ pub(super) fn decide(orphan: Option<&OrphanedBinding>, template: &Lookup, now: N
         (Lookup::Found(uid), Some(owner)) if *uid == **owner => return Decision::Keep,
         (Lookup::Found(_), Some(_)) | (Lookup::Absent, _) => {}
     }
-    Decision::Delete(Plan::one(Effect {
-        target: orphan.target.clone(),
-        endpoint: Endpoint::Main,
-        write: Write::Delete {
-            uid: orphan.uid.to_string(),
-            resource_version: None,
-        },
-        reason: WriteReason::DeleteOrphanedBinding.into(),
-    }))
+    let reason = WriteReason::DeleteOrphanedBinding;
+    Decision::Delete(Plan::one(Effect::main(
+        orphan.target.clone(),
+        delete(&orphan.uid),
+        reason,
+    )))
 }
 
 impl Garbage {

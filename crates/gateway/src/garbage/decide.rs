@@ -4,12 +4,15 @@
 //! its origin or its users is remembered, and deleted after its grace period.
 
 use super::brake::{Brake, Load};
-use crate::index::rows::{CitySet, HubNamespaceDigest};
-use crate::reason::WriteReason;
+use crate::{
+    effects::delete,
+    index::rows::{CitySet, HubNamespaceDigest},
+    reason::WriteReason,
+};
 use fedgate_api::names::city_set_of;
 use fedgate_engine::{
     clock::Now,
-    plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
+    plan::{Effect, Plan, Prepared, Target, Write},
     store::table::Row,
 };
 use jiff::Timestamp;
@@ -182,14 +185,8 @@ impl Decision {
     }
 
     fn delete(since: Instant, target: &Target, write: Write, reason: WriteReason) -> Self {
-        let effect = Effect {
-            target: target.clone(),
-            endpoint: Endpoint::Main,
-            write,
-            reason: reason.into(),
-        };
         Self {
-            plan: Plan::one(effect),
+            plan: Plan::one(Effect::main(target.clone(), write, reason)),
             since: Some(since),
         }
     }
@@ -243,16 +240,15 @@ pub fn copy(s: &CopySnapshot, settings: Settings, now: Now) -> CopyDecision {
     if held.is_some() {
         return decided(Decision::after(since, settings.sweep_interval), held);
     }
-    let write = Write::Delete {
-        uid: orphan.uid.to_string(),
-        resource_version: None,
-    };
     let reason = if orphan.origin == Origin::ProjectDeleted {
         WriteReason::TearDown
     } else {
         WriteReason::DeleteOrphan
     };
-    decided(Decision::delete(since, &s.target, write, reason), None)
+    decided(
+        Decision::delete(since, &s.target, delete(&orphan.uid), reason),
+        None,
+    )
 }
 
 /// Deletes exactly the observed version.

@@ -6,7 +6,7 @@ use fedgate_engine::{
     clock::Now,
     diff::Digest,
     key::Plane,
-    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
+    plan::{Effect, ExactFields, Plan, Prepared, Target, Write},
     store::table::Row,
 };
 use fedgate_kinds::{FederatedKind, PerKind};
@@ -76,19 +76,16 @@ pub fn decide(s: &Snapshot, manage: bool, now: Now) -> Decision {
         .filter(|wait| !wait.is_zero());
     decision.plan = match wait {
         Some(wait) => Plan::after(wait),
-        None => Plan::one(Effect {
-            target: Target::cluster(Plane::Hub, &s.resource, &s.name),
-            endpoint: Endpoint::Main,
-            write: Write::Apply {
-                body,
-                exact: ExactFields::roots(["spec"]),
-            },
-            reason: if decision.drift {
-                WriteReason::RestoreInterpreter.into()
+        None => {
+            let exact = ExactFields::roots(["spec"]);
+            let reason = if decision.drift {
+                WriteReason::RestoreInterpreter
             } else {
-                WriteReason::CreateInterpreter.into()
-            },
-        }),
+                WriteReason::CreateInterpreter
+            };
+            let target = Target::cluster(Plane::Hub, &s.resource, &s.name);
+            Plan::one(Effect::main(target, Write::Apply { body, exact }, reason))
+        }
     };
     decision
 }

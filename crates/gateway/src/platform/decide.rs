@@ -1,13 +1,14 @@
 //! The decision for an object of the platform in a project: a pure function of the snapshot.
 
 use crate::{
+    effects::delete,
     index::rows::{PlatformObject, PlatformProjection},
     reason::WriteReason,
 };
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::Plane,
-    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
+    plan::{Effect, ExactFields, Plan, Prepared, Target, Write},
     reconcile::normalized::Normalized,
     store::table::Row,
 };
@@ -84,11 +85,7 @@ fn gone(s: &Snapshot, projection: &Row<PlatformProjection>) -> Decision {
     if let Some(plane) = &s.unproven {
         return Decision::AwaitProof(plane.clone());
     }
-    let write = Write::Delete {
-        uid: projection.uid.to_string(),
-        resource_version: None,
-    };
-    effect(s, write, WriteReason::DeletePlatformObject)
+    effect(s, delete(&projection.uid), WriteReason::DeletePlatformObject)
 }
 
 fn write(
@@ -121,10 +118,6 @@ fn write(
 
 fn effect(s: &Snapshot, write: Write, reason: WriteReason) -> Decision {
     let plane = Plane::Project(s.project.clone());
-    Decision::Do(Plan::one(Effect {
-        target: Target::cluster(plane, &s.resource, &s.name),
-        endpoint: Endpoint::Main,
-        write,
-        reason: reason.into(),
-    }))
+    let target = Target::cluster(plane, &s.resource, &s.name);
+    Decision::Do(Plan::one(Effect::main(target, write, reason)))
 }

@@ -18,7 +18,7 @@ use super::{
     queries::lifecycle,
     route::Route,
 };
-use decide::{decide, withdrawing, withdrawn_lanes};
+use decide::{decide, withdrawing, withdrawn_delivery};
 use fedgate_engine::{
     error::Failure,
     plan::{Applied, Plan, Prepared, Requeue},
@@ -38,8 +38,8 @@ pub struct Policies;
 pub struct Basis {
     /// Routes whose policies the plan deletes.
     withdrawing: Vec<(Arc<str>, Route)>,
-    /// Lanes whose policies the plan deletes.
-    lanes: Vec<(Arc<str>, Arc<str>)>,
+    /// Delivery policies that the plan deletes.
+    delivery: Vec<(Arc<str>, Arc<str>)>,
     /// The project namespace of which the plan assumes that it is gone.
     gone: Option<confirm::Origin>,
 }
@@ -60,17 +60,21 @@ impl Reconciler for Policies {
         };
         let plan = decide(&snapshot);
         let withdrawing = withdrawing(&snapshot, &plan);
-        let lanes = withdrawn_lanes(&snapshot, &plan);
-        index.intents.lanes.withdrawing.extend(lanes.iter().cloned());
+        let delivery = withdrawn_delivery(&snapshot, &plan);
+        index
+            .intents
+            .requested
+            .withdrawing
+            .extend(delivery.iter().cloned());
         // From here on no controller may rely on these policies; see `GatewayIndex::is_ready`.
         index.intents.withdrawing.extend(withdrawing.iter().cloned());
         // A deletion because the project namespace is missing needs confirmation by the project's plane.
-        let is_idle = withdrawing.is_empty() && lanes.is_empty();
+        let is_idle = withdrawing.is_empty() && delivery.is_empty();
         let suspected = !is_idle && !index.owners.contains_key(hub);
         let gone = suspected.then(|| lifecycle::origin_namespace(&index, hub));
         let basis = Basis {
             withdrawing,
-            lanes,
+            delivery,
             gone,
         };
         Step::Apply(plan, basis)
@@ -127,15 +131,15 @@ impl Reconciler for Policies {
     }
 }
 
-/// The writes have ended: no route and no lane is withdrawn any longer.
+/// The writes have ended: the policies are no longer being withdrawn.
 fn ended(ctx: &Context<'_>, hub: &str, basis: &Basis) {
     clear_withdrawing(ctx, hub, &basis.withdrawing);
-    if basis.lanes.is_empty() {
+    if basis.delivery.is_empty() {
         return;
     }
     let mut index = ctx.index.lock();
-    for lane in &basis.lanes {
-        index.intents.lanes.withdrawing.remove(lane);
+    for policy in &basis.delivery {
+        index.intents.requested.withdrawing.remove(policy);
     }
     let keys = index.waiting_keys(hub);
     drop(index);

@@ -2,6 +2,7 @@
 
 use crate::reason::{Verdict, WriteReason};
 use crate::{
+    effects::delete,
     index::rows::{
         HubCopy, LEVEL_LIMIT, Projection, SIZE_LIMIT, Source, WriteBackDigest, label, without_generations,
     },
@@ -286,10 +287,7 @@ fn gone(s: &Snapshot, memory: &mut Memory, settings: Settings, now: Now) -> Deci
     if !ours || projection.deleting {
         return Decision::Do(Plan::default());
     }
-    let write = Write::Delete {
-        uid: projection.uid.to_string(),
-        resource_version: None,
-    };
+    let write = delete(&projection.uid);
     let plan = Plan::one(effect(s, Endpoint::Main, write, WriteReason::DeleteProjection));
     if s.ended {
         return Decision::Do(plan);

@@ -2,9 +2,11 @@
 
 use super::memory::Memory;
 use crate::{
-    index::rows::{HubCopy, OwnReturn, Returned, Source},
-    lane::{CopyLane, Stage},
-    pin::Pin,
+    effects::delete,
+    index::{
+        rows::{HubCopy, OwnReturn, Returned, Source},
+        single_member::{CopyPolicy, Pin, Stage},
+    },
     reason::{Verdict, WriteReason},
 };
 use fedgate_api::{
@@ -14,7 +16,7 @@ use fedgate_api::{
 use fedgate_engine::{
     clock::Now,
     key::Plane,
-    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
+    plan::{Effect, ExactFields, Plan, Prepared, Target, Write},
     reconcile::throttle::{Rate, WriteKind},
     store::table::Row,
 };
@@ -278,13 +280,15 @@ fn gone(s: &Snapshot) -> Decision {
     if own.deleting {
         return idle;
     }
-    let delete = |reason| Plan::one(effect(s, delete(own), reason));
+    let delete = |reason| Plan::one(effect(s, delete(&own.uid), reason));
     if is_of_the_dead(own, object) {
         return Decision::Do(delete(WriteReason::ReplaceReturn));
     }
     let is_delivered = object.copy.as_ref().is_some_and(|copy| {
-        let lane = CopyLane::read(s.kind_of(object), copy.digest.lane.as_deref());
-        object.pin.is_some() && !copy.deleting && matches!(lane, CopyLane::At(Stage::Pin | Stage::Hold, _))
+        let policy = CopyPolicy::read(s.kind_of(object), copy.digest.lane.as_deref());
+        object.pin.is_some()
+            && !copy.deleting
+            && matches!(policy, CopyPolicy::At(Stage::Preserve | Stage::Suspend, _))
     });
     // While the object lives or is at its member, what came back stays until its copy is delivered again: a hub may have lost
     // copy and pin.
@@ -330,7 +334,7 @@ fn write(
     }
     // The type of a Secret is immutable, and an apply would add an owner to the dead one.
     if is_of_the_dead(own, object) || own.digest.secret_type != r.secret_type {
-        return one(delete(own), WriteReason::ReplaceReturn);
+        return one(delete(&own.uid), WriteReason::ReplaceReturn);
     }
     let is_plain = own.digest.owner.as_ref().is_some_and(|owner| owner.is_plain);
     if own.digest.payload == r.payload && is_plain {
@@ -377,20 +381,9 @@ pub(super) fn name_taken(s: &Snapshot) -> Decision {
     )
 }
 
-fn delete(own: &Row<OwnReturn>) -> Write {
-    Write::Delete {
-        uid: own.uid.to_string(),
-        resource_version: None,
-    }
-}
-
 fn effect(s: &Snapshot, write: Write, reason: WriteReason) -> Effect {
-    Effect {
-        target: Target::namespaced(s.plane(), &s.resource, &s.namespace, &s.name),
-        endpoint: Endpoint::Main,
-        write,
-        reason: reason.into(),
-    }
+    let target = Target::namespaced(s.plane(), &s.resource, &s.namespace, &s.name);
+    Effect::main(target, write, reason)
 }
 
 /// Type and data of the hub's Secret, with our label and the live object as owner; nothing of its metadata.

@@ -12,7 +12,8 @@ mod tests;
 
 use super::{
     confirm,
-    context::{Context, Shared, State},
+    context::{Context, Shared, State, publish},
+    effects,
     index::{GatewayIndex, derived::project_hub::NamedHub, rows::Returned},
     reason::{IdentityRejection, Verdict},
 };
@@ -22,7 +23,7 @@ use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
     metrics::Family,
-    plan::{Applied, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
+    plan::{Applied, Plan, Prepared, Requeue, Target, Write},
     reconcile::{
         memory::Memories,
         quarantine::RETRY_AFTER,
@@ -262,23 +263,9 @@ async fn quarantine(
         Verdict::NameTaken => "ReturnNameTaken",
         _ => "ReturnRejected",
     };
-    let note = Event {
-        plane: s.plane(),
-        about: ObjectRef {
-            api_version: resource.api_version.clone(),
-            kind: resource.kind.clone(),
-            namespace: s.namespace.to_string(),
-            name: object.name.to_string(),
-            uid: source.uid.to_string(),
-        },
-        warning: true,
-        reason: reason.to_owned(),
-        action: "ReturningSecret".to_owned(),
-        message,
-    };
-    if let Err(error) = ctx.execute(Plan::with_event(note)).await {
-        tracing::debug!(%error, "event not published");
-    }
+    let about = effects::about(resource, &s.namespace, &object.name, &source.uid);
+    let words = [reason, "ReturningSecret"];
+    publish(ctx, effects::event(s.plane(), about, true, words, message)).await;
     next
 }
 

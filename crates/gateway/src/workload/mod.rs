@@ -17,7 +17,8 @@ pub mod triggers;
 mod wanted;
 
 use super::{
-    context::State,
+    context::{State, publish},
+    effects,
     index::{GatewayIndex, rows::WorkloadDigest},
     reason::Verdict,
 };
@@ -36,21 +37,15 @@ use observe::NoSnapshot;
 use std::{collections::BTreeSet, time::Duration};
 
 /// A warning about the Workload of a key; reason and action are those of the Event.
-fn warning(key: &Key, uid: String, [reason, action]: [&str; 2], message: String) -> Event {
-    Event {
-        plane: key.plane.clone(),
-        about: ObjectRef {
-            api_version: fedgate_api::API_VERSION.to_owned(),
-            kind: "Workload".to_owned(),
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-            uid,
-        },
-        warning: true,
-        reason: reason.to_owned(),
-        action: action.to_owned(),
-        message,
-    }
+fn warning(key: &Key, uid: String, words: [&str; 2], message: String) -> Event {
+    let about = ObjectRef {
+        api_version: fedgate_api::API_VERSION.to_owned(),
+        kind: "Workload".to_owned(),
+        namespace: key.namespace.to_string(),
+        name: key.name.to_string(),
+        uid,
+    };
+    effects::event(key.plane.clone(), about, true, words, message)
 }
 
 /// A Workload whose key fails for this time is reported to its tenant.
@@ -337,9 +332,7 @@ impl Reconciler for Workloads {
         self.delayed.put(run.key, is_told || lasts.is_some());
         if let (Some(known), Some(uid), false) = (lasts, uid, is_told) {
             let event = retrying(run.key, uid, &failure, known.since);
-            if let Err(error) = run.ctx.execute(Plan::with_event(event)).await {
-                tracing::debug!(%error, "event not published");
-            }
+            publish(run.ctx, event).await;
         }
         Err(failure)
     }

@@ -4,7 +4,7 @@ use super::{
     decide::{WorkloadEffect, WorkloadPlan},
     observe::Observed,
 };
-use crate::reason::WriteReason;
+use crate::{effects::delete, reason::WriteReason};
 use fedgate_api::{WorkloadDeployment, WorkloadStatus, keys};
 use fedgate_engine::{
     key::Plane,
@@ -27,16 +27,16 @@ impl Observed {
             WorkloadEffect::AddFinalizer => {
                 let all = self.foreign_finalizers().chain([keys::WORKLOAD_FINALIZER]);
                 let write = self.finalizers(&all.collect::<Vec<_>>());
-                main(self.workload(), write, WriteReason::HoldWorkload)
+                Effect::main(self.workload(), write, WriteReason::HoldWorkload)
             }
             WorkloadEffect::RemoveFinalizer => {
                 let write = self.finalizers(&self.foreign_finalizers().collect::<Vec<_>>());
-                main(self.workload(), write, WriteReason::RemoveWorkloadFinalizer)
+                Effect::main(self.workload(), write, WriteReason::RemoveWorkloadFinalizer)
             }
             WorkloadEffect::Create(d) => {
                 let target = self.deployment(d.metadata.name.as_deref());
                 let body = self.written(&d);
-                main(target, Write::Create { body }, WriteReason::CreateDeployment)
+                Effect::main(target, Write::Create { body }, WriteReason::CreateDeployment)
             }
             WorkloadEffect::Apply(d) => {
                 let target = self.deployment(d.metadata.name.as_deref());
@@ -44,19 +44,16 @@ impl Observed {
                     body: self.written(&d),
                     exact: ExactFields::roots(["spec"]),
                 };
-                main(target, write, WriteReason::UpdateDeployment)
+                Effect::main(target, write, WriteReason::UpdateDeployment)
             }
             WorkloadEffect::ChangePlace(d) => {
                 let target = self.deployment(d.metadata.name.as_deref());
                 let patch = change_of_place(&d);
-                main(target, Write::Merge { patch }, WriteReason::UpdateDeployment)
+                Effect::main(target, Write::Merge { patch }, WriteReason::UpdateDeployment)
             }
             WorkloadEffect::Delete { name, uid } => {
-                let write = Write::Delete {
-                    uid,
-                    resource_version: None,
-                };
-                main(self.deployment(Some(&name)), write, WriteReason::DeleteDeployment)
+                let target = self.deployment(Some(&name));
+                Effect::main(target, delete(&uid), WriteReason::DeleteDeployment)
             }
             WorkloadEffect::PatchStatus(status) => Effect {
                 target: self.workload(),
@@ -126,15 +123,6 @@ impl Observed {
             body,
             exact: ExactFields::roots(["status"]),
         }
-    }
-}
-
-fn main(target: Target, write: Write, reason: WriteReason) -> Effect {
-    Effect {
-        target,
-        endpoint: Endpoint::Main,
-        write,
-        reason: reason.into(),
     }
 }
 

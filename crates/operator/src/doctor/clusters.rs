@@ -3,7 +3,7 @@
 use super::{Check, Finding, PreflightError, Subject};
 use fedgate_api::keys::STAND_IN;
 use fedgate_engine::plane::client::PlaneClient;
-use fedgate_gateway::lane::NO_MEMBER;
+use fedgate_gateway::index::single_member::NO_MEMBER;
 use kube::{
     Api,
     api::ListParams,

@@ -3,7 +3,7 @@
 
 use super::{Check, Finding, Subject, clusters::is_ready, clusters::is_stand_in};
 use fedgate_engine::{executor::at_member, plane::watch::is_not_served};
-use fedgate_gateway::member::proves_absence;
+use fedgate_gateway::single_member::probe::proves_absence;
 use fedgate_kinds::{FederatedKind, FinishedWhen};
 use futures::{StreamExt, stream};
 use kube::{

@@ -15,7 +15,7 @@ use fedgate_api::{
 use fedgate_engine::{
     clock::Now,
     key::Plane,
-    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Requeue, Target, Write},
+    plan::{Effect, ExactFields, Plan, Prepared, Requeue, Target, Write},
     store::table::Row,
 };
 use serde_json::{Value, json};
@@ -277,19 +277,14 @@ fn ensure_city_set(
         "metadata": {"name": policy},
         "spec": policy_spec::city_set_spec(set, cities, &s.label),
     });
-    Effect {
-        target: Target::cluster(Plane::Hub, resource, policy),
-        endpoint: Endpoint::Main,
-        write: Write::Apply {
-            body,
-            exact: policy_spec::exact_spec(),
-        },
-        reason: if restore {
-            WriteReason::RestoreCitySet.into()
-        } else {
-            WriteReason::CreateCitySet.into()
-        },
-    }
+    let exact = policy_spec::exact_spec();
+    let reason = if restore {
+        WriteReason::RestoreCitySet
+    } else {
+        WriteReason::CreateCitySet
+    };
+    let target = Target::cluster(Plane::Hub, resource, policy);
+    Effect::main(target, Write::Apply { body, exact }, reason)
 }
 
 fn identity(s: &Snapshot) -> [(&'static str, String); 4] {
@@ -337,12 +332,7 @@ fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
             body,
             exact: ExactFields::default(),
         };
-        return Some(Effect {
-            target,
-            endpoint: Endpoint::Main,
-            write,
-            reason: WriteReason::CreateNamespace.into(),
-        });
+        return Some(Effect::main(target, write, WriteReason::CreateNamespace));
     };
     let mut labels = serde_json::Map::new();
     for (key, wanted) in identity(s) {
@@ -376,12 +366,7 @@ fn namespace(s: &Snapshot, set: &str) -> Option<Effect> {
     } else {
         WriteReason::RestoreNamespace
     };
-    Some(Effect {
-        target,
-        endpoint: Endpoint::Main,
-        write,
-        reason: reason.into(),
-    })
+    Some(Effect::main(target, write, reason))
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use crate::{
         GatewayIndex, TableId,
         fixture::{self, HUB, shop},
         networking::WorkloadChecks,
+        single_member::pin,
     },
-    pin,
     reason::Verdict,
 };
 use fedgate_api::keys;
