@@ -32,9 +32,6 @@ const IMPURE: &[&str] = &[
 const VALUES: &[&str] = &[
     "engine::clock::Now",
     "engine::reconcile::quarantine::VerdictLabel",
-    "gateway::member::Look",
-    "gateway::member::Seen",
-    "gateway::member::pause",
 ];
 
 /// Packages whose modules are not in an order yet.

@@ -36,7 +36,7 @@ mutants! {
             "is_valid || keeps_member(s, source)" => "is_valid",
             "gateway/federator::tests::lanes::refused::it_leaves_a_member_that_has_gone_before_one_joins_under_its_name";
         copy_before_its_city_is_ready:
-            "s.hub_state == HubNamespaceState::Ours && s.is_ready" => "s.hub_state == HubNamespaceState::Ours",
+            "s.hub_state == HubNamespaceState::Ours && s.readiness.is_ready" => "s.hub_state == HubNamespaceState::Ours",
             "gateway/federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
         copy_before_it_is_announced:
             "annotations.is_empty() && finalizers == before" => "true",
@@ -50,7 +50,7 @@ mutants! {
             "!memory.bound && !released" => "false",
             "gateway/federator::tests::deletion::without_a_binding_that_was_seen_the_hub_says_that_nothing_is_left";
         no_wait_for_companions_and_policy:
-            "!released && (s.companions_hold || s.policy_leaving)" => "false",
+            "!released && (s.companions.hold || s.readiness.is_policy_leaving)" => "false",
             "gateway/federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
     }
     "crates/gateway/src/federator/arrival.rs" {
@@ -61,15 +61,15 @@ mutants! {
             "index.intents.arriving.insert(copy, destination.clone())" => "None",
             "gateway/federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
         copy_sent_to_a_city_that_is_taken_away:
-            "index.is_ready(s.kind, hub.as_str(), destination)" => "true",
+            "index.is_ready(s.kind, &copy.hub, destination)" => "true",
             "gateway/federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
     }
     "crates/gateway/src/federator/decide/copy.rs" {
         copy_before_its_companions:
-            "s.companions_there && s.references.as_ref().is_none_or(|r| !r.resolving)" => "true",
+            "let furnished = s.companions.allow_write();" => "let furnished = true;",
             "gateway/federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
         copy_of_an_earlier_deployment_kept:
-            "*uid != source.uid" => "false",
+            "from.is_some_and(|uid| *uid != source.uid)" => "false",
             "gateway/federator::tests::a_copy_of_an_earlier_deployment_is_deleted_first";
         city_move_keeps_the_claim:
             "copy.digest.routed != Routed::Nowhere && copy.digest.route().as_ref() != Some(&destination.route)" => "false",
@@ -81,7 +81,7 @@ mutants! {
             "differs && s.asks_for.is_none()" => "differs",
             "gateway/federator::tests::fixed::a_place_that_is_edited_changes_nothing_once_a_copy_is_there";
         copy_deleted_without_its_uid:
-            "copy.uid.to_string()" => "String::new()",
+            "delete(&copy.uid)" => "delete(\"\")",
             "gateway/federator::tests::a_copy_of_an_earlier_deployment_is_deleted_first";
     }
     "crates/gateway/src/federator/conditions.rs" {
@@ -92,27 +92,27 @@ mutants! {
             "source.digest.ending.as_ref()?.guard?" => "None::<usize>?",
             "gateway/federator::tests::lanes::a_guard_holds_a_deletion_before_anything_is_asked_of_the_hub";
     }
-    "crates/gateway/src/federator/decide/lanes/stage.rs" {
+    "crates/gateway/src/single_member/decide/stage.rs" {
         an_object_strays_before_bindings_are_read:
-            "!self.s.complete" => "false",
+            "!self.complete" => "false",
             "gateway/federator::tests::lanes::resumed::an_object_is_not_strayed_before_bindings_are_read";
         rounds_of_a_deletion_have_no_pause:
-            "MEND_EVERY.checked_sub(waited).filter(|left| !left.is_zero())" => "None",
+            "TAKEOVER_EVERY.checked_sub(waited).filter(|left| !left.is_zero())" => "None",
             "gateway/federator::tests::lanes::an_object_that_karmada_no_longer_manages_is_taken_over_before_it_is_deleted";
         a_refused_spec_is_taken_for_furnished:
-            "self.source.digest.fits(self.s.largest_spec)" => "true",
+            "self.spec.fits" => "true",
             "gateway/federator::tests::lanes::refused::a_first_delivery_waits_for_a_spec_that_fits";
         delivered_before_its_namespace_is_kept:
-            "is_there && self.lanes.is_kept && self.may_be_delivered(pin)" => "is_there && self.may_be_delivered(pin)",
+            "is_there && self.at.is_namespace_kept && self.may_be_delivered(pin)" => "is_there && self.may_be_delivered(pin)",
             "gateway/federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
         delivered_before_its_companions:
-            "self.lanes.is_kept && self.may_be_delivered(pin)" => "self.lanes.is_kept",
+            "self.at.is_namespace_kept && self.may_be_delivered(pin)" => "self.at.is_namespace_kept",
             "gateway/federator::tests::lanes::a_copy_waits_for_the_companions_that_it_needs";
         preserved_before_it_was_applied:
-            "if pin.delivered { Stage::Mend } else { Stage::Send }" => "if pin.delivered { Stage::Mend } else { Stage::Pin }",
+            "} else {\n            Stage::Deliver\n        }" => "} else {\n            Stage::Preserve\n        }",
             "gateway/federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
         delivered_to_a_cluster_that_joined_anew:
-            "self.lanes.cluster" => "Some(PinnedCluster::Same)",
+            "self.at.cluster" => "Some(PinnedCluster::Same)",
             "gateway/federator::tests::lanes::nothing_is_delivered_to_a_cluster_that_has_joined_anew_until_an_operator_says_it_is_the_same";
         suspended_object_dispatched:
             "self.source.digest.suspended" => "false",
@@ -137,26 +137,26 @@ mutants! {
             "project.is_some_and(|project| project.platform[kind].rows.synced())" => "project.is_some()",
             "gateway/platform::tests::nothing_is_compared_before_both_lists_are_complete";
     }
-    "crates/gateway/src/pin.rs" {
+    "crates/gateway/src/index/single_member/pin.rs" {
         rounds_of_all_times_are_counted:
             "at.duration_since(last.at) <= REMADE_WITHIN" => "true",
             "gateway/federator::tests::lanes::remade::rounds_that_are_more_than_an_hour_apart_do_not_withhold_an_object";
         what_was_never_delivered_is_waited_for:
             "self.delivered" => "true",
-            "gateway/member::tests::an_object_of_another_template_is_not_ours";
+            "gateway/single_member::probe::tests::an_object_of_another_template_is_not_ours";
         an_object_of_a_copy_that_was_forgotten_is_ours:
             "(is_named || self.copy_uids.len() < MOST_COPIES).then_some(is_named)" => "Some(is_named || self.copy_uids.len() >= MOST_COPIES)",
-            "gateway/member::tests::an_object_of_another_template_is_not_ours";
+            "gateway/single_member::probe::tests::an_object_of_another_template_is_not_ours";
     }
-    "crates/gateway/src/federator/decide/lanes/pins.rs" {
+    "crates/gateway/src/single_member/observe.rs" {
         a_record_is_written_whatever_its_version_is:
-            r#"json!({"uid": &**uid, "resourceVersion": version})"# => r#"json!({"uid": &**uid})"#,
+            r#"{"uid": &**uid, "resourceVersion": version}"# => r#"{"uid": &**uid}"#,
             "gateway/federator::tests::lanes::a_record_that_is_there_is_written_by_its_version";
     }
-    "crates/gateway/src/member/mod.rs" {
+    "crates/gateway/src/single_member/probe/ask.rs" {
         absence_by_another_group:
             "of.group == resource.group" => "true",
-            "gateway/member::tests::only_the_members_own_word_about_this_object_proves_that_it_is_gone";
+            "gateway/single_member::probe::tests::only_the_members_own_word_about_this_object_proves_that_it_is_gone";
     }
     "crates/gateway/src/policies/decide.rs" {
         policy_deleted_as_it_is_now:
@@ -221,7 +221,7 @@ mutants! {
             "self.member_api != MemberApi::Fit" => "false",
             "gateway/federator::tests::fixed::a_new_copy_waits_for_a_member_that_serves_its_kind";
         cell_denied_while_clusters_are_not_seen:
-            "(unserved || unknown) && !clusters.proves() && (copy.is_some() || !clusters.synced())" => "false",
+            "(unserved || unknown) && !clusters.proves() && (is_copied || !clusters.synced())" => "false",
             "gateway/namespaces::tests::index::while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not_denied";
     }
     "crates/gateway/src/index/apply.rs" {
@@ -297,9 +297,6 @@ mutants! {
         a_companion_may_outgrow_the_limit_of_its_reference:
             "users.size_limit.unwrap_or(references::SIZE_LIMIT)" => "references::SIZE_LIMIT",
             "gateway/federator::tests::adopted::one_that_outgrows_its_references_limit_gets_no_new_data";
-        an_unreachable_member_has_the_new_spec:
-            "pin.is_some_and(|pin| index.is_member_ready(pin))" => "pin.is_some()",
-            "gateway/federator::tests::adopted::one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a_while";
         companion_released_before_the_copy_is_gone:
             "*namespace == *owner.namespace && outlives(index, hub, name, absent)" => "false",
             "gateway/companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
@@ -310,41 +307,44 @@ mutants! {
             "index.binding(i, hub, name).is_some()" => "false",
             "gateway/companions::tests::a_deployment_that_vanished_keeps_its_companions_until_copy_and_binding_are_gone";
     }
-    "crates/gateway/src/companions/users.rs" {
+    "crates/gateway/src/single_member/referrers.rs" {
+        an_unreachable_member_has_the_new_spec:
+            "pin.is_some_and(|pin| index.is_member_ready(pin))" => "pin.is_some()",
+            "gateway/federator::tests::adopted::one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a_while";
         adopted_companion_is_never_kept:
-            "Some(Lane::Keep(member()))" => "Some(Lane::With([member()].into()))",
+            "Some(DeliveryPolicy::Preserve(member()))" => "Some(DeliveryPolicy::With([member()].into()))",
             "gateway/federator::tests::adopted::it_is_kept_from_the_first_delivery_of_its_object_on";
         companion_goes_to_a_cluster_that_is_another_one:
-            "self.severed.insert(member)" => "self.members.insert(member)",
+            "PinnedCluster::Replaced | PinnedCluster::Gone => MemberState::Left" => "PinnedCluster::Replaced | PinnedCluster::Gone => MemberState::Present",
             "gateway/federator::tests::shared::one_that_goes_nowhere_is_not_given_to_another_cluster_of_the_members_name";
         adopted_companion_goes_to_a_cluster_that_is_another_one:
-            "self.severed.contains(&adopter.member)" => "false",
+            "state == Some(&MemberState::Left)" => "false",
             "gateway/federator::tests::severed::a_cluster_that_leaves_takes_its_companions_out_of_their_lane_before_another_one_joins";
         data_goes_to_a_cluster_that_is_another_one:
-            "self.frozen.is_empty() && self.unknown.is_empty()" => "true",
+            "!self.has(MemberState::Replaced) && !self.has(MemberState::Unknown)" => "true",
             "gateway/federator::tests::severed::one_that_another_cluster_was_given_stays_without_new_data_whatever_it_has_reported";
         data_goes_to_a_cluster_that_is_being_left:
-            "given.iter().any(|cluster| self.severed.contains(cluster))" => "false",
+            "given.iter().any(has_left)" => "false",
             "gateway/federator::tests::severed::one_that_karmada_gives_to_the_member_no_more_is_taken_back_and_new_data_waits";
         an_old_binding_gives_a_companion_back:
-            "given.as_ref().is_some_and(|lane| lane::names(lane, member))" => "true",
+            "given.as_ref().is_some_and(|policy| policy.reaches(member))" => "true",
             "gateway/federator::tests::severed::one_of_two_members_goes_on_where_its_cluster_is_the_pinned_one";
         a_pin_of_an_earlier_cluster_freezes_what_another_object_has:
-            "!self.members.contains(member)" => "true",
+            "*known = state.max(*known)" => "*known = state.min(*known)",
             "gateway/federator::tests::severed::one_that_an_object_of_the_new_cluster_names_goes_on_there";
         what_a_lost_record_is_about_leaves_its_member:
-            "is_given && self.lost" => "false",
+            "is_given && self.has_unrecorded" => "false",
             "gateway/federator::tests::shared::what_a_lost_record_is_about_stays_at_its_member_whoever_else_names_it";
         what_only_objects_without_a_member_name_stays:
-            "self.others || self.unplaced || !self.severed.is_empty()" => "self.others || !self.severed.is_empty()",
+            "self.has_others || self.has_unplaced || self.has(MemberState::Left)" => "self.has_others || self.has(MemberState::Left)",
             "gateway/federator::tests::shared::no_member_keeps_what_only_an_object_without_one_names";
     }
-    "crates/gateway/src/index/derived/kept.rs" {
+    "crates/gateway/src/index/single_member/kept.rs" {
         a_companion_of_another_holds_a_deletion:
             "row.filter(|row| secondary::lists(&row.digest, object))" => "row",
             "gateway/federator::tests::adopted::one_that_another_object_has_now_holds_up_no_deletion";
         object_is_deleted_while_its_companion_is_dispatched:
-            "!is_parked || self.companion_binding(kind, hub, &name).is_some()" => "false",
+            "!is_suspended || self.companion_binding(kind, hub, &name).is_some()" => "false",
             "gateway/federator::tests::adopted::its_object_is_deleted_only_once_it_is_parked_and_it_goes_last";
     }
     "crates/gateway/src/garbage/triggers.rs" {
@@ -357,25 +357,25 @@ mutants! {
             "new.is_some_and(|row| row.digest.applied) != old.is_some_and(|row| row.digest.applied)" => "new.is_some_and(|row| row.digest.applied)",
             "gateway/federator::tests::adopted::a_member_that_refuses_the_new_spec_within_the_time_keeps_one_that_only_the_old_one_names";
     }
-    "crates/gateway/src/index/derived/pins.rs" {
+    "crates/gateway/src/index/single_member/pins.rs" {
         a_cluster_that_is_not_known_is_the_pinned_one:
             "PinnedCluster::Unknown" => "PinnedCluster::Same",
             "gateway/federator::tests::severed::a_cluster_that_is_not_known_gets_nothing_and_takes_nothing_back";
     }
-    "crates/gateway/src/garbage/members.rs" {
+    "crates/gateway/src/single_member/orphan/mod.rs" {
         an_orphan_is_gone_at_a_cluster_that_is_another_one:
-            "s.cluster == Some(PinnedCluster::Same)" => "true",
-            "gateway/garbage::members::tests::an_orphan_is_stopped_then_deleted_then_looked_for_and_let_go_last";
+            "o.cluster == Some(PinnedCluster::Same)" => "true",
+            "gateway/single_member::orphan::tests::an_orphan_is_stopped_then_deleted_then_looked_for_and_let_go_last";
     }
     "crates/gateway/src/companions/decide.rs" {
         a_withdrawal_waits_for_a_permit:
             "is_move(effect) && only_withdraws" => "false",
             "gateway/federator::tests::severed::moves_that_only_withdraw_need_no_permit";
         companion_deleted_without_its_uid:
-            "row.uid.to_string()" => "String::new()",
+            "one(s, delete(&row.uid), WriteReason::ReleaseCompanion)" => "one(s, delete(\"\"), WriteReason::ReleaseCompanion)",
             "gateway/companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";
         new_data_changes_the_lane_without_its_claim:
-            "render(s, body, row.digest.lane.as_deref())" => "render(s, body, s.open_lane.as_deref())",
+            "render(s, body, row.digest.lane.as_deref())" => "render(s, body, s.ready_policy.as_deref())",
             "gateway/companions::decide::tests::new_data_leaves_the_lane_as_it_is_and_the_lane_changes_with_its_claim";
     }
     "crates/engine/src/executor/mod.rs" {
@@ -547,7 +547,7 @@ mutants! {
             "is_deleting || (self == Self::Projects && is_true(object, \"Suspended\"))" => "self == Self::Projects && is_true(object, \"Suspended\")",
             "engine/plane::discovery::milo::tests::a_project_is_engaged_while_it_is_ready_and_another_life_of_its_name_is_another_project";
     }
-    "crates/gateway/src/federator/decide/lanes/stuck.rs" {
+    "crates/gateway/src/single_member/decide/mod.rs" {
         works_are_looked_for_at_once:
             "waited.is_some_and(|waited| waited >= GRACE_PERIOD)" => "true",
             "gateway/federator::tests::lanes::stuck::a_member_that_says_nothing_is_asked_for_its_work_after_a_while";
@@ -555,15 +555,15 @@ mutants! {
             "item.is_none_or(|item| !item.applied && item.message.is_empty())" => "true",
             "gateway/federator::tests::lanes::stuck::nobody_asks_for_a_work_of_a_member_that_has_spoken_or_cannot";
     }
-    "crates/gateway/src/federator/lanes/observe.rs" {
+    "crates/gateway/src/single_member/observe.rs" {
         a_namesakes_binding_holds_a_deletion:
-            "other_kind(index, kind, row).is_none().then_some(row)" => "Some(row)",
+            "other_kind(index, *kind, row).is_none().then_some(row)" => "Some(row)",
             "gateway/federator::tests::lanes::namesakes::an_object_that_waits_for_its_namesake_can_be_deleted";
         a_deletion_ends_by_the_word_of_a_cluster_that_may_be_another_one:
-            "clusters.proves()" => "true",
+            "is_cluster_current: clusters.proves()" => "is_cluster_current: true",
             "gateway/federator::tests::lanes::replaced::a_deletion_ends_only_while_the_clusters_are_seen";
         a_namesake_that_ends_is_not_waited_for:
-            "own.is_none() && has_member(other)" => "own.is_none() && false",
+            "pinned.is_none() && !is_unreadable" => "false",
             "gateway/federator::tests::lanes::namesakes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
         a_namesake_whose_record_is_unreadable_is_not_waited_for:
             "index.pin(*other, hub, name).is_some() || index.has_unreadable_pin(*other, hub, name)" => "index.pin(*other, hub, name).is_some()",
@@ -572,59 +572,56 @@ mutants! {
             "delivery.filter(|delivery| delivery.observed)?.at(member)" => "delivery?.at(member)",
             "gateway/federator::tests::lanes::a_copy_waits_for_the_companions_that_it_needs";
     }
-    "crates/gateway/src/federator/lanes/conditions.rs" {
+    "crates/gateway/src/single_member/conditions.rs" {
         a_status_is_current_while_an_edit_is_refused:
-            "reported && refusal(c, copy, pin, may_report).is_some()" => "false",
+            "refusal(c, copy, pin, may_report).is_some()" => "false",
             "gateway/federator::tests::lanes::status::a_status_is_not_current_while_the_member_refuses_an_edit";
     }
-    "crates/gateway/src/federator/decide/lanes/mod.rs" {
+    "crates/gateway/src/single_member/decide/mod.rs" {
         a_full_record_gets_another_pin:
-            "self.lanes.is_record_full" => "false",
+            "self.at.record.is_full" => "false",
             "gateway/federator::tests::lanes::a_namespace_with_too_many_members_gets_no_more_until_one_is_gone";
         a_record_only_grows:
-            "is_named(token) || !self.lanes.kept.gone.contains(token)" => "true",
+            "is_named(token) || !self.at.kept.gone.contains(token)" => "true",
             "gateway/federator::tests::adopted::those_that_are_gone_from_the_hub_leave_the_record_when_another_one_joins_it";
         a_round_of_taking_over_begins_before_its_write:
-            "(stage, wanted) == (Some(Stage::Pin), Stage::Mend)" => "false",
+            "(stage, wanted) == (Some(Stage::Preserve), Stage::TakeOver)" => "false",
             "gateway/federator::tests::lanes::what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often";
         a_companion_of_what_strays_is_forgotten:
-            "stage == Some(Stage::Send)" => "false",
+            "stage == Some(Stage::Deliver)" => "false",
             "gateway/federator::tests::adopted::one_of_an_object_that_is_sent_and_strays_is_recorded_first";
         a_spec_that_was_edited_before_the_first_delivery_comes_second:
-            "matches!(stage, Some(Stage::Hold | Stage::Drop))" => "stage == Some(Stage::Hold)",
+            "matches!(stage, Some(Stage::Suspend | Stage::Withdraw))" => "stage == Some(Stage::Suspend)",
             "gateway/federator::tests::lanes::resumed::a_spec_that_was_edited_before_the_first_delivery_goes_with_its_lane";
         a_spec_leaves_hold_before_its_companions:
-            "self.is_furnished_for(*stage)" => "self.has_sources()",
+            "!self.is_furnished_for(stage)" => "!self.has_sources()",
             "gateway/federator::tests::lanes::resumed::a_spec_that_names_another_companion_waits_in_hold_until_that_is_applied";
-        a_refused_spec_goes_with_its_lane:
-            "self.s.keeps_spec(self.source)" => "false",
-            "gateway/federator::tests::lanes::refused::it_is_held_and_resumed_without_its_spec";
     }
-    "crates/gateway/src/federator/decide/lanes/deletion.rs" {
+    "crates/gateway/src/single_member/decide/deletion.rs" {
         a_deletion_builds_its_object_at_another_cluster:
-            "!c.is_at(PinnedCluster::Same)" => "false",
+            "is_made_again && c.is_at(PinnedCluster::Same)" => "is_made_again",
             "gateway/federator::tests::lanes::replaced::nothing_is_taken_over_at_a_cluster_that_is_another_one_or_gone";
-        a_deletion_at_another_cluster_waits_for_a_permit:
-            "c.permit_to_move(permit)" => "permit",
-            "gateway/federator::tests::lanes::replaced::a_deletion_at_another_cluster_waits_for_no_permit";
         a_companion_of_what_was_just_sent_is_forgotten:
-            "stage.is_some_and(|stage| stage != Stage::Drop)" => "false",
+            "stage.is_some_and(|stage| stage != Stage::Withdraw)" => "false",
             "gateway/federator::tests::adopted::one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped";
     }
-    "crates/gateway/src/federator/decide/lanes/guards.rs" {
+    "crates/gateway/src/single_member/decide/guards.rs" {
         a_guard_is_deleted_at_its_member:
             "generation == copy.digest.source_generation" => "true",
             "gateway/federator::tests::lanes::guards::the_end_of_a_guard_reaches_the_member_before_the_copy_is_withdrawn";
     }
-    "crates/gateway/src/federator/lanes/mod.rs" {
-        an_object_asks_for_its_policy_at_each_pass:
-            "index.intents.lanes.want(&hub, key, lane)" => "index.intents.lanes.want(&hub, key, lane) || true",
-            "gateway/federator::tests::lanes::wanted::an_object_asks_for_its_policy_once";
+    "crates/gateway/src/federator/decide/single_member.rs" {
+        a_refused_spec_goes_with_its_policy:
+            "has_changed && !is_kept" => "has_changed",
+            "gateway/federator::tests::lanes::refused::it_is_held_and_resumed_without_its_spec";
+        a_deletion_at_another_cluster_waits_for_a_permit:
+            "permit: permit_to_move(p)" => "permit: p.permit",
+            "gateway/federator::tests::lanes::replaced::a_deletion_at_another_cluster_waits_for_no_permit";
     }
-    "crates/gateway/src/companions/mod.rs" {
-        a_companion_asks_for_its_policy_at_each_pass:
-            "index.intents.lanes.want(&s.hub, key, s.lane.as_ref())" => "index.intents.lanes.want(&s.hub, key, s.lane.as_ref()) || true",
-            "gateway/federator::tests::lanes::wanted::a_companion_asks_for_its_policy_once";
+    "crates/gateway/src/single_member/mod.rs" {
+        an_object_asks_for_its_policy_at_each_pass:
+            "index.intents.requested.request(hub, key, policy)" => "index.intents.requested.request(hub, key, policy) || true",
+            "gateway/federator::tests::lanes::wanted::an_object_asks_for_its_policy_once";
     }
     "crates/gateway/src/federator/memory.rs" {
         a_spec_that_the_hub_refuses_stops_the_way_of_its_copy:

@@ -12,8 +12,7 @@ use fedgate_gateway::{
 };
 use fedgate_operations::views::header::Process;
 use fedgate_operations::{
-    Class, HealthState, HopKind, HopState, NoAnswer, OperationsSource, ReplicaRole, Stage, Time,
-    Verdict,
+    Class, HealthState, HopKind, HopState, NoAnswer, OperationsSource, ReplicaRole, Stage, Time, Verdict,
     query::{Query, TraceQuery},
 };
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};

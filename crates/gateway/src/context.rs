@@ -84,14 +84,14 @@ pub fn record_refusal(ctx: &Context<'_>, key: &Key, hub: &str, failure: Option<&
     ctx.queue.extend(keys, Priority::Fresh);
 }
 
-/// Routes and lanes of a hub namespace whose policies, or whose delivery, a reconcile removes, each with the hub namespace.
+/// Routes and delivery policies of a hub namespace whose policies, or whose delivery, a reconcile removes, each with the hub namespace.
 /// Nothing may rely on them before the reconcile has ended.
 #[derive(Debug, Default)]
 pub struct Withdrawn {
     /// The routes; that of a city for the delivery of the Namespace.
     pub routes: Vec<(Arc<str>, Route)>,
-    /// Names of the lanes' policies.
-    pub lanes: Vec<(Arc<str>, Arc<str>)>,
+    /// Names of the delivery policies.
+    pub delivery: Vec<(Arc<str>, Arc<str>)>,
 }
 
 impl Withdrawn {
@@ -100,26 +100,30 @@ impl Withdrawn {
         &mut self,
         index: &mut GatewayIndex,
         routes: Vec<(Arc<str>, Route)>,
-        lanes: Vec<(Arc<str>, Arc<str>)>,
+        delivery: Vec<(Arc<str>, Arc<str>)>,
     ) {
         index.intents.withdrawing.extend(routes.iter().cloned());
-        index.intents.lanes.withdrawing.extend(lanes.iter().cloned());
+        index
+            .intents
+            .requested
+            .withdrawing
+            .extend(delivery.iter().cloned());
         self.routes.extend(routes);
-        self.lanes.extend(lanes);
+        self.delivery.extend(delivery);
     }
 
     /// Ends with the reconcile, and enqueues the deployments that waited for that.
     pub fn end(self, ctx: &Context<'_>, hub: &str) {
-        if self.routes.is_empty() && self.lanes.is_empty() {
+        if self.routes.is_empty() && self.delivery.is_empty() {
             return;
         }
         let mut index = ctx.index.lock();
         let intents = &mut index.intents;
         intents.withdrawing.retain(|route| !self.routes.contains(route));
-        intents
-            .lanes
+        let requested = &mut intents.requested;
+        requested
             .withdrawing
-            .retain(|lane| !self.lanes.contains(lane));
+            .retain(|policy| !self.delivery.contains(policy));
         let keys = index.waiting_keys(hub);
         drop(index);
         ctx.queue.extend(keys, Priority::Fresh);

@@ -5,17 +5,15 @@
 pub mod companions;
 pub mod confirm;
 pub mod context;
+pub mod effects;
 pub mod federator;
 pub mod garbage;
 mod gauges;
 pub mod hub_permit;
 pub mod index;
 pub mod interpreters;
-pub mod lane;
-pub mod member;
 pub mod namespaces;
 pub mod operations;
-pub mod pin;
 pub mod platform;
 pub mod policies;
 pub mod policy_spec;
@@ -28,6 +26,7 @@ pub mod references;
 pub mod returns;
 pub mod route;
 pub mod settings;
+pub mod single_member;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -57,7 +56,7 @@ use garbage::Garbage;
 use index::{
     GatewayIndex, NamespaceOwner, OTHER_HUB, TableId, apply::Applied, change::Change,
     derived::known_plane::KnownPlane, derived::ownership::RejectedClaim, derived::project_hub::OtherHub,
-    networking::WorkloadChecks, watches::Command,
+    networking::WorkloadChecks, single_member::pin, watches::Command,
 };
 use interpreters::Interpreters;
 use namespaces::Namespaces;
@@ -379,7 +378,7 @@ impl Role for Gateway {
         if *plane == Plane::Hub {
             // It may have another credential.
             let former = shared.index.lock().hub.user.take();
-            if former.is_some_and(|user| member::is_service_account(&user)) {
+            if former.is_some_and(|user| single_member::is_service_account(&user)) {
                 let keys = shared.index.lock().ready_keys();
                 shared.queue.extend(keys, Priority::Backlog);
             }

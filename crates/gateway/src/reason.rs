@@ -11,7 +11,7 @@ fedgate_engine::labels! {
         UpdateCopy = "update_copy",
         /// A deployment is in another city.
         MoveCopy = "move_copy",
-        /// A copy is given to another lane on its way to its one member.
+        /// A copy is given to another delivery policy on its way to its one member.
         ChangeLane = "change_lane",
         /// A member is chosen for an object, or has it.
         WritePin = "write_pin",

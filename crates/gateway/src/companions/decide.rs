@@ -1,18 +1,23 @@
 //! Decides the write for a companion. Pure.
 
-use super::{referenced_by, users::Leaving};
+use super::referenced_by;
 use crate::{
-    index::rows::{Companion, Payload, payload_of},
-    lane::{self, Lane},
-    member::{Look, Seen},
+    index::{
+        rows::{Companion, Payload, payload_of},
+        single_member::{DeliveryPolicy, policy},
+    },
     rate_limit::Class,
     reason::WriteReason,
+    single_member::{
+        Observation, Probe,
+        referrers::{Leaving, Stopping},
+    },
 };
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     diff::Digest,
     key::Plane,
-    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
+    plan::{Effect, ExactFields, Plan, Prepared, Target, Write},
     store::table::Row,
 };
 use fedgate_kinds::CompanionKind;
@@ -41,13 +46,13 @@ pub struct Snapshot {
     pub wanted_by: BTreeSet<String>,
     /// Objects in `wanted_by` whose new spec no longer names the companion.
     pub leaving: Vec<Leaving>,
-    /// The lane that it is to have; `None` if no object that lives at one member has expected it.
-    pub lane: Option<Lane>,
-    /// The lane that it has by its label; `None` without one, or if that cannot be read.
-    pub given: Option<Lane>,
-    /// Name of this lane, if its policy is there.
-    pub open_lane: Option<String>,
-    /// State of a companion that is being taken off its member.
+    /// The delivery policy that it is to have; `None` if no object that lives at one member has expected it.
+    pub policy: Option<DeliveryPolicy>,
+    /// The delivery policy that it has by its label; `None` without one, or if the label cannot be read.
+    pub given: Option<DeliveryPolicy>,
+    /// Name of the policy that it is to have, if that policy is there.
+    pub ready_policy: Option<String>,
+    /// State of a companion that is being withdrawn from its member.
     pub stopping: Option<Stopping>,
     /// The source, if it exists and may be synced.
     pub payload: Option<Payload>,
@@ -55,17 +60,8 @@ pub struct Snapshot {
     pub row: Option<Row<Companion>>,
     /// Payload of a source, and that of the companion as the hub stored it.
     pub accepted: Option<(Digest, Digest)>,
-    /// The last look at its Works.
-    pub seen: Option<Seen>,
-}
-
-/// A companion in [`Lane::Park`], as its binding shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stopping {
-    /// The member.
-    pub member: Arc<str>,
-    /// The binding's permanent id, once nothing is dispatched any more.
-    pub id: Option<Arc<str>>,
+    /// The last observation of its Works.
+    pub observation: Option<Observation>,
 }
 
 /// A decision.
@@ -73,10 +69,10 @@ pub struct Stopping {
 pub enum Decision {
     /// Read the body of the source first.
     Read,
-    /// Look at its Works first.
-    Look(Look),
-    /// Look again after a while.
-    LookAgain,
+    /// Probe its Works first.
+    Probe(Probe),
+    /// Probe its Works again after a while.
+    ProbeAgain,
     /// Execute this plan.
     Do(Plan<Prepared>),
 }
@@ -92,14 +88,14 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
     if s.wanted_by.is_empty() {
         return release(s, row);
     }
-    let is_parked = matches!(s.lane, Some(Lane::Park(_)));
-    if let Some(payload) = s.payload.as_ref().filter(|_| !is_parked)
+    let is_suspended = matches!(s.policy, Some(DeliveryPolicy::Suspend(_)));
+    if let Some(payload) = s.payload.as_ref().filter(|_| !is_suspended)
         && payload.payload != row.digest.payload
         && s.accepted != Some((payload.payload, row.digest.payload))
     {
         // The type of a Secret is immutable.
         if payload.secret_type != row.digest.secret_type {
-            return one(s, delete(row), WriteReason::ReplaceCompanion);
+            return one(s, Write::delete(&row.uid), WriteReason::ReplaceCompanion);
         }
         let Some(body) = body else { return Decision::Read };
         let exact = if s.kind.is_core() {
@@ -107,12 +103,12 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
         } else {
             ExactFields::payload(Vec::new())
         };
-        // The lane that it has: to change it takes the claim off, too.
+        // It keeps the policy that it has, because another one needs the removal of the claim, too.
         let mut body = render(s, body, row.digest.lane.as_deref());
         body["metadata"]["uid"] = json!(&*row.uid);
         return one(s, Write::Apply { body, exact }, WriteReason::UpdateCompanion);
     }
-    if let Some(decision) = change_lane(s, row) {
+    if let Some(decision) = change_policy(s, row) {
         return decision;
     }
     let wanted = referenced_by(&s.wanted_by);
@@ -131,35 +127,31 @@ fn one(s: &Snapshot, write: Write, reason: WriteReason) -> Decision {
     Decision::Do(Plan::one(effect(s, write, reason)))
 }
 
-fn delete(row: &Row<Companion>) -> Write {
-    Write::Delete {
-        uid: row.uid.to_string(),
-        resource_version: None,
-    }
-}
-
 fn create(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
-    let is_leaving = matches!(s.lane, Some(Lane::Park(_)));
-    let waits = s.wanted_by.is_empty() || !s.open || is_leaving || s.lane.is_some() && s.open_lane.is_none();
+    let is_leaving = matches!(s.policy, Some(DeliveryPolicy::Suspend(_)));
+    let lacks_policy = s.policy.is_some() && s.ready_policy.is_none();
+    let waits = s.wanted_by.is_empty() || !s.open || is_leaving || lacks_policy;
     match (waits, &s.payload, body) {
         (true, ..) | (_, None, _) => idle(),
         (false, Some(_), None) => Decision::Read,
         (false, Some(_), Some(body)) => {
-            let body = render(s, body, s.open_lane.as_deref());
+            let body = render(s, body, s.ready_policy.as_deref());
             one(s, Write::Create { body }, WriteReason::CreateCompanion)
         }
     }
 }
 
-/// Nothing wants it: what its member keeps is stopped first, and deleted once no Work of it goes on.
+/// No object refers to the companion. If its member keeps it, it is suspended first, and deleted once all its Works are stopped.
 fn release(s: &Snapshot, row: &Row<Companion>) -> Decision {
-    if let Some(decision) = change_lane(s, row) {
+    if let Some(decision) = change_policy(s, row) {
         return decision;
     }
-    match (&s.stopping, &s.seen) {
-        (None, _) | (_, Some(Seen::WorksStopped)) => one(s, delete(row), WriteReason::ReleaseCompanion),
-        (Some(_), Some(_)) => Decision::LookAgain,
-        (Some(Stopping { member, id: Some(id) }), None) => Decision::Look(Look::Works {
+    match (&s.stopping, &s.observation) {
+        (None, _) | (_, Some(Observation::WorksStopped)) => {
+            one(s, Write::delete(&row.uid), WriteReason::ReleaseCompanion)
+        }
+        (Some(_), Some(_)) => Decision::ProbeAgain,
+        (Some(Stopping { member, id: Some(id) }), None) => Decision::Probe(Probe::Works {
             member: member.clone(),
             ids: vec![id.clone()],
         }),
@@ -167,29 +159,29 @@ fn release(s: &Snapshot, row: &Row<Companion>) -> Decision {
     }
 }
 
-/// Gives the companion to the lane that it is to have, once the policy is there; `None` if it has the lane, or is to have none.
-fn change_lane(s: &Snapshot, row: &Row<Companion>) -> Option<Decision> {
-    s.lane.as_ref()?;
-    let Some(name) = &s.open_lane else {
+/// Gives the companion to the policy that it is to have, once that is there; `None` if it has the policy, or is to have none.
+fn change_policy(s: &Snapshot, row: &Row<Companion>) -> Option<Decision> {
+    s.policy.as_ref()?;
+    let Some(name) = &s.ready_policy else {
         return Some(idle());
     };
     if row.digest.lane.as_ref().is_some_and(|lane| **lane == **name) {
         return None;
     }
-    let mut patch = lane::patch(&row.uid, &row.resource_version(), name);
+    let mut patch = policy::patch(&row.uid, &row.resource_version(), name);
     patch["metadata"]["annotations"][keys::REFERENCED_BY] = json!(&*referenced_by(&s.wanted_by));
     Some(one(s, Write::Merge { patch }, WriteReason::MoveCompanion))
 }
 
-/// Rate limit class of the permit that a decision needs. Writes that cause work in Karmada need a permit; those that only take a
-/// companion off its members do not, and are not held up by those of others.
+/// Rate limit class of the permit that a decision needs. Writes that make Karmada work need a permit. Writes that only withdraw a
+/// companion from members need none, so that writes of other objects do not delay them.
 pub fn class(s: &Snapshot, decision: &Decision) -> Option<Class> {
-    let to = s.lane.as_ref();
-    let only_withdraws = to.is_some_and(|lane| lane::only_withdraws(s.given.as_ref(), lane));
+    let to = s.policy.as_ref();
+    let only_withdraws = to.is_some_and(|policy| policy.only_withdraws(s.given.as_ref()));
     let is_move = |effect: &Effect| WriteReason::of(effect.reason) == Some(WriteReason::MoveCompanion);
     let writes = match decision {
         Decision::Read => true,
-        Decision::Look(_) | Decision::LookAgain => false,
+        Decision::Probe(_) | Decision::ProbeAgain => false,
         Decision::Do(plan) => plan.effects.iter().any(|effect| match effect.write {
             Write::Delete { .. } => false,
             Write::Merge { .. } => !(is_move(effect) && only_withdraws),
@@ -205,25 +197,23 @@ pub fn class(s: &Snapshot, decision: &Decision) -> Option<Class> {
 }
 
 fn effect(s: &Snapshot, write: Write, reason: WriteReason) -> Effect {
-    let target = Target::namespaced(Plane::Hub, &s.resource, &s.hub, &s.name);
-    Effect {
-        target,
-        endpoint: Endpoint::Main,
+    Effect::main(
+        Target::namespaced(Plane::Hub, &s.resource, &s.hub, &s.name),
         write,
-        reason: reason.into(),
-    }
+        reason,
+    )
 }
 
 /// Renders the payload and fedgate's label and annotation; copies nothing of the source's metadata.
-fn render(s: &Snapshot, source: &DynamicObject, lane: Option<&str>) -> Value {
+fn render(s: &Snapshot, source: &DynamicObject, policy: Option<&str>) -> Value {
     let mut metadata = json!({
         "name": &*s.name,
         "namespace": &*s.hub,
         "labels": {keys::REFERENCED_DATA: "true"},
         "annotations": {keys::REFERENCED_BY: &*referenced_by(&s.wanted_by)},
     });
-    if let Some(lane) = lane {
-        metadata["labels"][keys::LANE] = json!(lane);
+    if let Some(policy) = policy {
+        metadata["labels"][keys::LANE] = json!(policy);
     }
     let own = json!({"apiVersion": s.resource.api_version, "kind": s.resource.kind, "metadata": metadata});
     let mut object = payload_of(source, s.kind);
@@ -247,13 +237,13 @@ mod tests {
             open: true,
             wanted_by: wanted_by.iter().map(|s| (*s).to_owned()).collect(),
             payload: Some(payload(1)),
-            lane: None,
+            policy: None,
             given: None,
-            open_lane: None,
+            ready_policy: None,
             leaving: Vec::new(),
             stopping: None,
             accepted: None,
-            seen: None,
+            observation: None,
             row: row.map(|digest| Row {
                 uid: "u".into(),
                 version: 3,
@@ -321,8 +311,8 @@ mod tests {
         let mut row = companion(0, r#"["default/a"]"#);
         row.lane = Some("with-lhr-1".into());
         let mut s = snapshot(&["default/a", "default/b"], Some(row.clone()));
-        s.lane = Some(Lane::With(members_of(["dfw-1", "lhr-1"])));
-        s.open_lane = Some("with-dfw-1.lhr-1".to_owned());
+        s.policy = Some(DeliveryPolicy::With(members_of(["dfw-1", "lhr-1"])));
+        s.ready_policy = Some("with-dfw-1.lhr-1".to_owned());
         let Write::Apply { body, .. } = write(decide(&s, Some(&body()))) else {
             panic!()
         };
@@ -330,8 +320,8 @@ mod tests {
         assert_eq!(body["metadata"]["uid"], "u");
         row.payload = payload(1).payload;
         let mut s = snapshot(&["default/a", "default/b"], Some(row));
-        s.lane = Some(Lane::With(members_of(["dfw-1", "lhr-1"])));
-        s.open_lane = Some("with-dfw-1.lhr-1".to_owned());
+        s.policy = Some(DeliveryPolicy::With(members_of(["dfw-1", "lhr-1"])));
+        s.ready_policy = Some("with-dfw-1.lhr-1".to_owned());
         let Write::Merge { patch } = write(decide(&s, None)) else {
             panic!()
         };

@@ -5,7 +5,6 @@ pub mod decide;
 pub(super) mod memory;
 pub mod observe;
 pub mod triggers;
-mod users;
 
 #[cfg(test)]
 mod tests;
@@ -15,10 +14,14 @@ use super::{
     context::{Context, State, record_refusal},
     hub_permit::HubPermit,
     index::{GatewayIndex, TableId, rows},
-    member::{self, Look, Seen, Subject, pause},
     queries::lifecycle,
     rate_limit::Permit,
     reason::Verdict,
+    single_member::{
+        self, Observation, Probe,
+        probe::{Subject, Watches, probe_delay},
+        referrers::CompanionRef,
+    },
 };
 use decide::{Decision, Snapshot};
 use fedgate_api::keys;
@@ -26,7 +29,7 @@ use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
     plan::{Applied, Plan, Prepared, Requeue, Target},
-    reconcile::quarantine::RETRY_AFTER,
+    reconcile::{memory::Memories, quarantine::RETRY_AFTER},
     runtime::{
         driver::{Flow, Reconcile, Reconciler, Step},
         queue::Priority,
@@ -41,26 +44,27 @@ use std::{collections::BTreeSet, sync::Arc};
 /// The companion controller.
 #[derive(Debug, Default)]
 pub struct Companions {
-    memory: Memory,
+    memory: Memories<Memory>,
     /// Watches of Works whose end is awaited.
-    watches: member::Watches,
+    watches: Watches,
 }
 
 /// State of a companion's reconcile.
 #[derive(Debug, Default)]
 pub struct Session {
+    memory: Memory,
     /// The source, read for the next write only.
     body: Option<DynamicObject>,
     permit: Option<HubPermit>,
-    /// The last look at its Works.
-    seen: Option<Seen>,
+    /// The last observation of its Works.
+    observation: Option<Observation>,
 }
 
 /// A snapshot, and what is read for it.
 #[derive(Debug)]
 pub struct Basis {
     snapshot: Snapshot,
-    look: Option<Look>,
+    probe: Option<Probe>,
 }
 
 impl Reconciler for Companions {
@@ -70,30 +74,43 @@ impl Reconciler for Companions {
 
     const NAME: &'static str = "companions";
 
+    fn begin(&self, _: &Context<'_>, key: &Key) -> Session {
+        Session {
+            memory: self.memory.take(key),
+            ..Session::default()
+        }
+    }
+
+    fn end(&self, _: &Context<'_>, key: &Key, session: Session) {
+        self.memory.put(key, session.memory);
+    }
+
     fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
         let snapshot = {
             let mut index = run.ctx.index.lock();
             confirm::awaits_proof(&mut index, run.key, &run.key.namespace);
             let kind = index.table_of_kind(&run.key.kind).and_then(TableId::companion);
             let mut snapshot = kind.and_then(|kind| {
-                let expired = self.memory.expired(run.key, run.ctx.now());
-                observe(&index, kind, (&run.key.namespace, &run.key.name), &expired)
+                let expired = run.session.memory.expired(run.ctx.now());
+                let (hub, name) = (&*run.key.namespace, &*run.key.name);
+                observe(&index, CompanionRef { kind, hub, name }, &expired)
             });
             if let Some(snapshot) = &mut snapshot {
-                snapshot.seen.clone_from(&run.session.seen);
-                snapshot.accepted = self.memory.accepted(run.key);
+                snapshot.observation.clone_from(&run.session.observation);
+                snapshot.accepted = run.session.memory.accepted;
             }
             let policies = snapshot
                 .as_ref()
-                .and_then(|snapshot| note_wanted(&mut index, run.key, snapshot));
+                .filter(|_| index.has_pins())
+                .and_then(|s| single_member::request_policy(&mut index, &s.hub, run.key, s.policy.as_ref()));
             run.ctx.queue.extend(policies, Priority::Fresh);
             snapshot
         };
         let Some(snapshot) = snapshot else {
-            self.memory.forget(run.key);
+            run.session.memory = Memory::default();
             return Step::End(Requeue::AwaitChange);
         };
-        let next = self.memory.note(run.key, &snapshot, run.ctx.now());
+        let next = run.session.memory.note(&snapshot, run.ctx.now());
         let decision = decide::decide(&snapshot, run.session.body.as_ref());
         if let (Some(class), Some(project)) = (decide::class(&snapshot, &decision), &snapshot.project) {
             let permit = run
@@ -104,11 +121,15 @@ impl Reconciler for Companions {
                 return Step::End(Requeue::After(wait));
             }
         }
-        let basis = |look| Basis { snapshot, look };
+        let basis = |probe| Basis { snapshot, probe };
         match decision {
             Decision::Read => Step::Read(basis(None)),
-            Decision::Look(look) => Step::Read(basis(Some(look))),
-            Decision::LookAgain => Step::End(Requeue::After(pause(self.memory.looked(run.key)))),
+            Decision::Probe(probe) => Step::Read(basis(Some(probe))),
+            Decision::ProbeAgain => {
+                let probes = &mut run.session.memory.probes;
+                *probes = probes.saturating_add(1);
+                Step::End(Requeue::After(probe_delay(*probes - 1)))
+            }
             Decision::Do(plan) if plan.effects.is_empty() => Step::Apply(plan.by(next), basis(None)),
             Decision::Do(plan) => Step::Apply(plan, basis(None)),
         }
@@ -117,9 +138,9 @@ impl Reconciler for Companions {
     async fn read(
         &self,
         run: &mut Reconcile<'_, Self>,
-        Basis { snapshot, look }: &Basis,
+        Basis { snapshot, probe }: &Basis,
     ) -> Result<Flow, Failure> {
-        if let Some(look) = look {
+        if let Some(probe) = probe {
             let subject = Subject {
                 resource: &snapshot.resource,
                 namespace: &snapshot.hub,
@@ -127,8 +148,8 @@ impl Reconciler for Companions {
                 binding: "",
                 guards: &[],
             };
-            let sight = member::look(run.ctx, subject, look).await?;
-            run.session.seen = Some(self.watches.follow(run.ctx, run.key, sight));
+            let observation = self.watches.probe(run.ctx, run.key, subject, probe).await?;
+            run.session.observation = Some(observation);
             return Ok(Flow::Again);
         }
         if let Some(project) = &snapshot.project {
@@ -170,7 +191,8 @@ impl Reconciler for Companions {
             let index = run.ctx.index.lock();
             let row = index.hub.companions[snapshot.kind].get(&snapshot.hub, &snapshot.name);
             let stored = row.map(|row| row.digest.payload);
-            self.memory.accept(run.key, payload.payload, stored);
+            let stored = stored.filter(|stored| *stored != payload.payload);
+            run.session.memory.accepted = stored.map(|stored| (payload.payload, stored));
         }
         if let Some(permit) = &mut run.session.permit {
             permit.used();
@@ -196,15 +218,6 @@ impl Reconciler for Companions {
     fn message(&self, _: &Basis) -> Option<&'static str> {
         Some("companion changed")
     }
-}
-
-/// Records the lane that a companion is to have; returns the key of the policies if it was to have another one.
-fn note_wanted(index: &mut GatewayIndex, key: &Key, s: &Snapshot) -> Option<Key> {
-    if !index.has_pins() {
-        return None;
-    }
-    let has_changed = index.intents.lanes.want(&s.hub, key, s.lane.as_ref());
-    has_changed.then(|| index.hub_key(TableId::CityPolicies, &s.hub, ""))
 }
 
 /// The hub has the companion as it is wanted: no rejection and no foreign object stands against it.

@@ -1,18 +1,15 @@
-//! The snapshot of a companion: who wants it, at which members, and what it is to have.
+//! The snapshot of a companion: who refers to it, at which members, and what it is to have.
 
-use super::{
-    decide::{Snapshot, Stopping},
-    users::{Adopter, Leaving, Users},
-};
+use super::decide::Snapshot;
 use crate::{
     index::{
-        GatewayIndex, NamespaceOwner, Project,
+        GatewayIndex, NamespaceOwner, ObjectRef, Project,
         derived::secondary,
         rows::{Companion, Payload, Source},
     },
-    lane::{CompanionLane, CopyLane},
     queries::{self, lifecycle},
     references::{self, References},
+    single_member::referrers::{CompanionRef, Leaving, Referrers, Stopping, is_current},
 };
 use fedgate_engine::store::table::Row;
 use fedgate_kinds::{CompanionKind, KindId};
@@ -20,50 +17,22 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete or absence is not proven. The objects of the
 /// entries `expired` no longer hold it unless they expect it.
-pub fn observe(
-    index: &GatewayIndex,
-    kind: CompanionKind,
-    (hub, name): (&str, &str),
-    expired: &BTreeSet<String>,
-) -> Option<Snapshot> {
+pub fn observe(index: &GatewayIndex, of: CompanionRef<'_>, expired: &BTreeSet<String>) -> Option<Snapshot> {
+    let CompanionRef { kind, hub, name } = of;
     if !index.hub_ready() {
         return None;
     }
-    let row = index.hub.companions[kind].get(hub, name).cloned();
-    let snapshot = |project, namespace, users: Users, payload: Option<Payload>| {
-        let given = users.given(index, row.as_ref());
-        let lane = users.lane(row.as_ref(), given.as_ref());
-        let lane_name = lane.as_ref().map(|lane| lane.name(&index.kinds));
-        let of_row = |row| index.own_companion_binding(kind, hub, name, row);
-        let binding = row.as_ref().and_then(of_row);
-        let takes_data = users.takes_data(row.as_ref(), binding, lane_name.as_deref());
-        let is_open = lane.as_ref().is_some_and(|lane| index.is_lane_open(hub, lane));
-        Snapshot {
-            resource: index.companions[kind].clone(),
-            kind,
-            project,
-            namespace,
-            hub: hub.into(),
-            name: name.into(),
-            open: delivered(index, kind, hub, name) && (lane.is_some() || users.others),
-            given,
-            open_lane: lane_name.filter(|_| is_open),
-            lane,
-            stopping: row.as_ref().and_then(|row| stopping(index, kind, hub, name, row)),
-            wanted_by: users.entries,
-            leaving: users.leaving,
-            payload: payload.filter(|_| takes_data),
-            row: row.clone(),
-            accepted: None,
-            seen: None,
-        }
-    };
+    let row = index.hub.companions[kind].get(hub, name);
     let held = || {
-        let entries = held_entries(index, hub, row.as_ref());
-        Users::held(index, kind, (hub, name), entries, |_, _| true)
+        let outlived = entries(row)
+            .filter(|entry| named(entry).is_some_and(|(_, name)| outlives(index, hub, name, |_| true)));
+        let mut referrers = Referrers::default();
+        count_held(&mut referrers, index, of, outlived.collect(), |_, _| true);
+        referrers.settle(index, row);
+        referrers
     };
     let Some(owner) = index.owners.get(hub) else {
-        return lifecycle::proven_gone(index, hub).then(|| snapshot(None, "".into(), held(), None));
+        return lifecycle::proven_gone(index, hub).then(|| snapshot(index, of, None, held(), None));
     };
     if !index.project_ready(&owner.project) {
         return None;
@@ -71,13 +40,11 @@ pub fn observe(
     let project = index.projects.get(&owner.project)?;
     if lifecycle::earlier_life(index, &owner.project, hub) {
         // Delete the companion once copy and binding of every deployment that it was created for are gone.
-        let users = held();
-        let project = Some(owner.project.clone());
-        let proven = !users.entries.is_empty() || index.lacks_proof(hub).is_none();
-        return proven.then(|| snapshot(project, owner.namespace.clone(), users, None));
+        let referrers = held();
+        let proven = !referrers.entries.is_empty() || index.lacks_proof(hub).is_none();
+        return proven.then(|| snapshot(index, of, Some(owner), referrers, None));
     }
-    let of = (kind, hub, name);
-    let users = users(index, project, owner, of, (row.as_ref(), expired))?;
+    let users = referrers(index, project, owner, of, (row, expired))?;
     let sources = &project.referable[kind];
     if !users.entries.is_empty() && !sources.synced() && !project.forbidden.contains(kind) {
         return None;
@@ -85,22 +52,84 @@ pub fn observe(
     let payload = sources.get(&owner.namespace, name).map(|r| r.digest.clone());
     let limit = users.size_limit.unwrap_or(references::SIZE_LIMIT);
     let payload = payload.filter(|p| p.size <= limit);
-    Some(snapshot(
-        Some(owner.project.clone()),
-        owner.namespace.clone(),
-        users,
-        payload,
-    ))
+    Some(snapshot(index, of, Some(owner), users, payload))
 }
 
-/// The objects of a live project namespace that want a companion; `None` while nobody is known and some may exist unseen.
-fn users(
+fn snapshot(
+    index: &GatewayIndex,
+    of: CompanionRef<'_>,
+    owner: Option<&NamespaceOwner>,
+    users: Referrers,
+    payload: Option<Payload>,
+) -> Snapshot {
+    let CompanionRef { kind, hub, name } = of;
+    let row = index.hub.companions[kind].get(hub, name);
+    let given = users.given(index, row);
+    let policy = users.policy(row, given.as_ref());
+    let policy_name = policy.as_ref().map(|policy| policy.name(&index.kinds));
+    let binding = row.and_then(|row| index.own_companion_binding(kind, hub, name, row));
+    let takes_data = users.takes_data(row, binding, policy_name.as_deref());
+    let is_ready = policy
+        .as_ref()
+        .is_some_and(|policy| index.is_policy_ready(hub, policy));
+    Snapshot {
+        resource: index.companions[kind].clone(),
+        kind,
+        project: owner.map(|owner| owner.project.clone()),
+        namespace: owner.map_or_else(|| "".into(), |owner| owner.namespace.clone()),
+        hub: hub.into(),
+        name: name.into(),
+        open: delivered(index, kind, hub, name) && (policy.is_some() || users.has_others),
+        given,
+        ready_policy: policy_name.filter(|_| is_ready),
+        policy,
+        stopping: row.and_then(|row| Stopping::read(index, of, row)),
+        wanted_by: users.entries,
+        leaving: users.leaving,
+        payload: payload.filter(|_| takes_data),
+        row: row.cloned(),
+        accepted: None,
+        observation: None,
+    }
+}
+
+/// Counts objects of which nothing but a copy, a binding or a pin is left.
+fn count_held(
+    referrers: &mut Referrers,
+    index: &GatewayIndex,
+    companion: CompanionRef<'_>,
+    entries: BTreeSet<String>,
+    is_absent: impl Fn(KindId, &str) -> bool,
+) {
+    let hub: Arc<str> = companion.hub.into();
+    for (_, object) in entries.iter().filter_map(|entry| named(entry)) {
+        for kind in index.kinds.ids().filter(|kind| is_absent(*kind, object)) {
+            let is_on_hub = || {
+                index.hub.copies[kind].get(&hub, object).is_some()
+                    || index.binding(kind, &hub, object).is_some()
+            };
+            let is_left = if index.kinds[kind].is_exactly_one() {
+                index.pin(kind, &hub, object).is_some()
+            } else {
+                is_on_hub()
+            };
+            if is_left {
+                referrers.count(index, &ObjectRef::new(kind, &hub, &object.into()), companion);
+            }
+        }
+    }
+    referrers.entries = entries;
+}
+
+/// The objects of a live project namespace that refer to a companion; `None` while nobody is known and some may exist unseen.
+fn referrers(
     index: &GatewayIndex,
     project: &Project,
     owner: &NamespaceOwner,
-    (kind, hub, name): (CompanionKind, &str, &str),
+    companion: CompanionRef<'_>,
     (row, expired): (Option<&Row<Companion>>, &BTreeSet<String>),
-) -> Option<Users> {
+) -> Option<Referrers> {
+    let CompanionRef { kind, hub, name } = companion;
     let listed: BTreeSet<String> = entries(row).collect();
     // A deployment that disappeared without a deletion event is known only by its copy and binding, until the garbage
     // controller has handled them.
@@ -114,23 +143,26 @@ fn users(
         })
         .cloned();
     let is_absent = |i: KindId, object: &str| project.sources[i].get(&owner.namespace, object).is_none();
-    let mut users = Users::held(index, kind, (hub, name), outlived.collect(), is_absent);
+    let mut users = Referrers::default();
+    count_held(&mut users, index, companion, outlived.collect(), is_absent);
     let is_adopted = index.companions.is_adopted(kind);
     let adopter = is_adopted.then(|| queries::references::adopter(index, owner, hub, (kind, name)));
+    let is_adopters = |i: KindId, source: &Arc<str>| {
+        let adopter = adopter.as_ref();
+        adopter.is_none_or(|one| one.as_ref() == Some(&(i, source.clone())))
+    };
     for (i, source) in concerned(project, &owner.namespace, kind, name, &listed) {
         let Some(s) = project.sources[i].get(&owner.namespace, &source) else {
             continue;
         };
-        if adopter
-            .as_ref()
-            .is_some_and(|one| one.as_ref() != Some(&(i, source.clone())))
-        {
+        if !is_adopters(i, &source) {
             continue;
         }
         let entry = format!("{}/{source}", owner.namespace);
+        let of = ObjectRef::new(i, &hub.into(), &source);
         let lives = !s.deleting && !index.is_foreign(s.digest.hub.as_ref());
-        let pin = index.pin(i, hub, &source);
-        let stays = lives || pin.is_some() || outlives(index, hub, &source, |kind| kind == i);
+        let has_pin = index.pin(i, hub, &source).is_some();
+        let stays = lives || has_pin || outlives(index, hub, &source, |kind| kind == i);
         // An object whose place is refused keeps its companions and gets no others.
         let refused = index.refused_place(i, hub, &source, s);
         let expects = match refused {
@@ -140,8 +172,8 @@ fn users(
         let is_listed = listed.contains(&entry);
         let wants = expects.unwrap_or(is_listed);
         // A new spec that names it no longer is not yet at work at the member.
-        let is_left = stays && !wants && is_listed && pin.is_some();
-        let is_applied = is_left && is_current(index, i, hub, &source, s);
+        let is_left = stays && !wants && is_listed && has_pin;
+        let is_applied = is_left && is_current(index, &of, s);
         let is_over = is_applied && expired.contains(&entry);
         let leaves = is_left && !is_over;
         if leaves {
@@ -152,19 +184,8 @@ fn users(
         }
         if stays && wants || leaves {
             users.entries.insert(entry);
-            if let Some(pin) = pin {
-                users.count(index, (kind, hub, name), pin);
-            }
-            users.others |= !index.kinds[i].is_exactly_one();
-            if pin.is_none() && index.kinds[i].is_exactly_one() {
-                let is_lost = has_lost_its_pin(index, i, hub, &source);
-                users.lost |= is_lost;
-                users.unplaced |= !is_lost;
-            }
+            users.count(index, &of, companion);
             users.size_limit = users.size_limit.max(limit(index, i, s, (kind, name)));
-            if let Some(pin) = pin.filter(|_| is_adopted) {
-                users.adopter = Some(Adopter::read(index, (i, hub, &source), pin, (kind, name)));
-            }
         }
     }
     users.settle(index, row);
@@ -178,25 +199,6 @@ fn users(
     Some(users)
 }
 
-/// True if an object without a pin has a member nevertheless: its copy is given to one, or its record cannot be read.
-fn has_lost_its_pin(index: &GatewayIndex, kind: KindId, hub: &str, name: &str) -> bool {
-    let copy = index.hub.copies[kind].get(hub, name);
-    let lane = copy.map(|copy| CopyLane::read(&index.kinds[kind], copy.digest.lane.as_deref()));
-    matches!(lane, Some(CopyLane::At(..))) || index.has_unreadable_pin(kind, hub, name)
-}
-
-/// True if the member has applied the object as it is. Of one that is not reachable Karmada still says what was true before.
-fn is_current(index: &GatewayIndex, kind: KindId, hub: &str, name: &str, source: &Row<Source>) -> bool {
-    let pin = index.pin(kind, hub, name);
-    if !pin.is_some_and(|pin| index.is_member_ready(pin)) {
-        return false;
-    }
-    let copy = index.hub.copies[kind].get(hub, name);
-    let is_written = copy.is_some_and(|copy| copy.digest.source_generation == Some(source.digest.generation));
-    let binding = index.binding(kind, hub, name);
-    is_written && binding.is_some_and(|row| !row.deleting && row.digest.applied)
-}
-
 /// The largest source that an object's reference to this companion admits; `None` if it does not name it any more.
 fn limit(
     index: &GatewayIndex,
@@ -208,25 +210,6 @@ fn limit(
     let mut found = of.found.iter();
     let reference = found.find(|r| r.kind == kind && *r.name == *name);
     reference.map(|reference| of.size_limit(reference))
-}
-
-/// State of a companion that leaves its member, as its binding shows it.
-fn stopping(
-    index: &GatewayIndex,
-    kind: CompanionKind,
-    hub: &str,
-    name: &str,
-    row: &Row<Companion>,
-) -> Option<Stopping> {
-    let CompanionLane::Park(member) = CompanionLane::read(row.digest.lane.as_deref()) else {
-        return None;
-    };
-    index.companion_binding(kind, hub, name)?;
-    let delivery = index.companion_delivery(kind, hub, name, row);
-    Some(Stopping {
-        member: member.into(),
-        id: delivery.filter(|of| of.suspended).and_then(|of| of.id.clone()),
-    })
 }
 
 /// Entries of the deployments that a companion lists as referencing it.
@@ -251,13 +234,6 @@ fn concerned(
     let kinds = project.sources.ids();
     naming
         .chain(listed.flat_map(|(_, source)| kinds.clone().map(move |i| (i, source.into()))))
-        .collect()
-}
-
-/// The listed deployments whose copy or binding still exists.
-fn held_entries(index: &GatewayIndex, hub: &str, row: Option<&Row<Companion>>) -> BTreeSet<String> {
-    entries(row)
-        .filter(|entry| named(entry).is_some_and(|(_, name)| outlives(index, hub, name, |_| true)))
         .collect()
 }
 

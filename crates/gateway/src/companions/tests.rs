@@ -8,6 +8,7 @@ use crate::{
         fixture::{self, HUB, binding, companion, copy, leaving, shop, source},
     },
     rate_limit::Class,
+    single_member::referrers::CompanionRef,
     testing::{Rig, refusal},
 };
 use fedgate_engine::{error::Class as FailureClass, plan::Plan, runtime::driver::reconcile};
@@ -20,7 +21,16 @@ use std::{
 };
 
 fn wanted(index: &GatewayIndex) -> Vec<String> {
-    let snapshot = observe(index, CompanionKind::SECRET, (HUB, "db"), &BTreeSet::new()).unwrap();
+    let snapshot = observe(
+        index,
+        CompanionRef {
+            kind: CompanionKind::SECRET,
+            hub: HUB,
+            name: "db",
+        },
+        &BTreeSet::new(),
+    )
+    .unwrap();
     snapshot.wanted_by.into_iter().collect()
 }
 
@@ -148,7 +158,7 @@ async fn a_companion_that_the_hub_refuses_is_known_until_it_takes_it() {
     assert_eq!(rig.enqueued().await, std::slice::from_ref(&web));
     let seen = observe_source(&rig.context.index.lock(), &web, &shop()).unwrap();
     assert_eq!(
-        seen.companion_refused,
+        seen.companions.refused,
         Some(("Secret/db".into(), "Invalid".into()))
     );
     reconcile(&Companions::default(), &ctx, &key).await.unwrap_err();
@@ -172,7 +182,7 @@ fn a_companion_that_a_cell_refuses_is_told_of_on_its_deployment() {
         json!({"aggregatedStatus": [{"clusterName": "dfw-1", "applied": false, "appliedMessage": words}]});
     let web = index.source_key(KindId::FIRST, &shop(), "default", "web");
     assert!(index.hub_has(TableId::Bindings, &binding).contains(&web));
-    let refused = |index: &GatewayIndex| observe_source(index, &web, &shop()).unwrap().companion_unapplied;
+    let refused = |index: &GatewayIndex| observe_source(index, &web, &shop()).unwrap().companions.unapplied;
     let told = Some(("Secret/db".into(), "dfw-1".into(), words.into()));
     assert_eq!(refused(&index), told);
     binding["metadata"]["resourceVersion"] = json!("9");
@@ -216,7 +226,16 @@ fn nothing_is_made_where_nothing_is_open_and_all_but_a_deletion_takes_a_permit()
     let secret =
         json!({"metadata": {"namespace": "default", "name": "db", "uid": "u-db"}, "data": {"a": "Yg=="}});
     index.shop_has(TableId::SECRETS, &secret);
-    let mut s = observe(&index, CompanionKind::SECRET, (HUB, "db"), &BTreeSet::new()).unwrap();
+    let mut s = observe(
+        &index,
+        CompanionRef {
+            kind: CompanionKind::SECRET,
+            hub: HUB,
+            name: "db",
+        },
+        &BTreeSet::new(),
+    )
+    .unwrap();
     assert!(s.payload.is_some(), "{s:?}");
     s.wanted_by = ["default/web".to_owned()].into();
     let row = s.row.take();

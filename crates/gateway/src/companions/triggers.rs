@@ -23,7 +23,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         Change::ProjectNamespace { hub: Some(hub), .. } => index.companion_keys(hub, keys),
         Change::CityPolicy { hub } => {
             index.referenced_keys(hub, keys);
-            // A companion that nobody names any more waits for the lane in which it ends.
+            // A companion that nobody names any more waits for the policy by which it ends.
             if index.has_pins() {
                 index.companion_keys(hub, keys);
             }

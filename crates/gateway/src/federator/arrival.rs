@@ -3,13 +3,13 @@
 
 use super::{
     decide::{copy_target, source_uid},
-    lanes,
     observe::Snapshot,
 };
-use crate::reason::WriteReason;
 use crate::{
     context::Context,
-    index::{GatewayIndex, ObjectRef, TableId},
+    index::{GatewayIndex, TableId},
+    reason::WriteReason,
+    single_member,
 };
 use fedgate_api::keys;
 use fedgate_engine::{
@@ -26,8 +26,7 @@ const ARRIVALS: [WriteReason; 2] = [WriteReason::CreateCopy, WriteReason::MoveCo
 
 /// Records that the copy is in the index.
 pub(super) fn note_seen(index: &mut GatewayIndex, s: &Snapshot) {
-    if let Some(hub) = s.hub.as_ref().filter(|_| s.copy.is_some()) {
-        let copy = ObjectRef::new(s.kind, &hub.as_str().into(), &s.name);
+    if let Some(copy) = s.copy_ref().filter(|_| s.copy.is_some()) {
         index.intents.arriving.remove(&copy);
     }
 }
@@ -40,13 +39,12 @@ pub(super) fn note_sent(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Prepared>) 
         .effects
         .iter()
         .any(|e| ARRIVALS.iter().any(|reason| e.reason == *reason));
-    let (true, Some(hub), Ok(destination)) = (arrives, &s.hub, &s.destination.to) else {
+    let (true, Some(copy), Ok(destination)) = (arrives, s.copy_ref(), &s.destination.to) else {
         return true;
     };
     let mut index = ctx.index.lock();
-    let ready = index.is_ready(s.kind, hub.as_str(), destination);
+    let ready = index.is_ready(s.kind, &copy.hub, destination);
     if ready {
-        let copy = ObjectRef::new(s.kind, &hub.as_str().into(), &s.name);
         index.intents.arriving.insert(copy, destination.clone());
     }
     ready
@@ -74,7 +72,9 @@ pub(super) fn note_outcome(ctx: &Context<'_>, s: &Snapshot, failure: Option<&Fai
 /// Asks the hub whether it has neither the copy nor a binding of its name: the index may not show a binding that
 /// Karmada has just created, nor a copy whose write was never answered.
 pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Failure> {
-    let Some(hub) = &s.hub else { return Ok(true) };
+    let Some(copy) = s.copy_ref() else {
+        return Ok(true);
+    };
     let is_ours = |copy: &DynamicObject| {
         let annotations = copy.metadata.annotations.as_ref();
         let of = annotations.and_then(|a| a.get(keys::SOURCE_UID));
@@ -88,14 +88,10 @@ pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Fai
         let (binding, is_other) = {
             let index = ctx.index.lock();
             let name = index.binding_name(s.kind, &s.name);
-            let target =
-                Target::namespaced(Plane::Hub, index.resource(TableId::Bindings), hub.as_str(), &name);
-            let of = (s.kind, hub.as_str(), &*s.name);
-            let known = index.binding(s.kind, hub.as_str(), &s.name);
-            (
-                target,
-                known.is_some() && lanes::own_binding(&index, of).is_none(),
-            )
+            let target = Target::namespaced(Plane::Hub, index.resource(TableId::Bindings), &copy.hub, &name);
+            let known = index.binding(s.kind, &copy.hub, &s.name);
+            let own = single_member::own_binding(&index, &copy);
+            (target, known.is_some() && own.is_none())
         };
         // Karmada names bindings by kinds without their groups: while an object of another group has it, this one has none.
         if !is_other && ctx.executor.any(&binding, Selector::Name).await? {
@@ -108,13 +104,12 @@ pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Fai
 
 /// Records that the copy is no longer in flight; if it `vanished`, what it would have needed may be removed.
 fn settle(ctx: &Context<'_>, s: &Snapshot, vanished: bool) {
-    let Some(hub) = &s.hub else { return };
+    let Some(copy) = s.copy_ref() else { return };
     let mut index = ctx.index.lock();
-    let copy = ObjectRef::new(s.kind, &hub.as_str().into(), &s.name);
     let keys = if index.intents.arriving.remove(&copy).is_some() && vanished {
         vec![
-            index.hub_key(TableId::CityPolicies, hub.as_str(), ""),
-            index.hub_key(TableId::Namespaces, "", hub.as_str()),
+            index.hub_key(TableId::CityPolicies, &copy.hub, ""),
+            index.hub_key(TableId::Namespaces, "", &copy.hub),
         ]
     } else {
         Vec::new()

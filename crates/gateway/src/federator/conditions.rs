@@ -2,57 +2,45 @@
 //! §3.1, api.md §8). Pure.
 
 use super::{
-    members::MemberApi,
     memory::{GRACE_PERIOD, Memory, UNCOPIED_AFTER},
     observe::{HubNamespaceState, Snapshot},
 };
 use crate::{
     index::derived::lacking::Lacking,
     index::derived::secondary::places::NoCity,
-    index::rows::{HubCopy, Source, status::OwnCondition},
+    index::rows::{
+        HubCopy, Source,
+        status::{FEDERATED, OwnCondition},
+    },
     queries::cities::CITY_LIMIT,
     route::Route,
+    single_member::{Fault, members},
 };
 use fedgate_api::{keys, names::DEPLOYMENT_NAME_LIMIT};
 use fedgate_engine::{clock::Now, message::clean, plan::Requeue, store::table::Row};
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
-/// Condition type: the hub delivers the deployment.
-pub const FEDERATED: &str = "Federated";
 /// Condition type: the referenced `ConfigMaps` and Secrets exist and are synced.
 pub const REFERENCED_DATA_READY: &str = "ReferencedDataReady";
-/// Maximum length of the message of an own condition.
-const MESSAGE_LIMIT: usize = 1_024;
 
 fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -> OwnCondition {
-    OwnCondition {
-        kind: FEDERATED,
-        status,
-        reason,
-        message: clip(message),
-        observed,
-    }
-}
-
-/// The message of an own condition, not too long.
-pub(super) fn clip(message: &str) -> String {
-    message.chars().take(MESSAGE_LIMIT).collect()
+    OwnCondition::new(FEDERATED, status, reason, message, observed)
 }
 
 /// Faults of the deployment itself: a spec, city code or name that cannot be synced, too many cities, or a city
 /// without a cell.
 pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
-    if !source.digest.fits(s.largest_spec) {
-        let message = source.digest.extent.too_much(s.largest_spec);
-        return Some(federated(
-            false,
-            "SpecTooLarge",
-            &message,
-            source.digest.generation,
-        ));
+    if source.digest.fits(s.largest_spec) {
+        return misplaced(s, source);
     }
-    misplaced(s, source)
+    let message = source.digest.extent.too_much(s.largest_spec);
+    Some(federated(
+        false,
+        "SpecTooLarge",
+        &message,
+        source.digest.generation,
+    ))
 }
 
 /// The fault of a deployment whose name or place is wrong.
@@ -65,16 +53,19 @@ pub(super) fn misplaced(s: &Snapshot, source: &Row<Source>) -> Option<OwnConditi
         );
         return Some(federated(false, "InvalidName", &message, generation));
     }
-    if s.over_city_limit {
+    if s.readiness.is_over_city_limit {
         let message = format!(
             "this namespace uses {CITY_LIMIT} cities already, and no more are carried; delete deployments of another city or use another namespace"
         );
         return Some(federated(false, "InvalidCityCode", &message, generation));
     }
     match &s.destination.to {
-        Ok(to) => s.no_cell.then(|| no_cell(s, to.city.as_str(), generation)),
+        Ok(to) => s.readiness.has_no_cell.then(|| {
+            let message = without_cell(s, to.city.as_str());
+            federated(false, "NoCellForCity", &message, generation)
+        }),
         // Before the Clusters are known, none of them proves that a location has no cell.
-        Err(NoCity::Unknown(_)) if s.cell_unproven => None,
+        Err(NoCity::Unknown(_)) if s.readiness.is_unproven => None,
         Err(fault) => {
             let (reason, message) = no_city(s, fault);
             Some(federated(false, reason, &message, generation))
@@ -83,7 +74,7 @@ pub(super) fn misplaced(s: &Snapshot, source: &Row<Source>) -> Option<OwnConditi
 }
 
 /// Reason and message of a deployment without a city.
-fn no_city(s: &Snapshot, fault: &NoCity) -> (&'static str, String) {
+fn no_city(s: &Snapshot, fault: &NoCity) -> Fault {
     const RULE: &str = "which is no label value: use 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit";
     let label = keys::LOCATION;
     match fault {
@@ -121,10 +112,6 @@ fn no_city(s: &Snapshot, fault: &NoCity) -> (&'static str, String) {
     }
 }
 
-fn no_cell(s: &Snapshot, city: &str, observed: i64) -> OwnCondition {
-    federated(false, "NoCellForCity", &without_cell(s, city), observed)
-}
-
 fn without_cell(s: &Snapshot, city: &str) -> String {
     let label = &s.profile().placement.label;
     format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}")
@@ -159,13 +146,8 @@ pub fn own(
         Some(refusal) => (Some(refusal), Requeue::AwaitChange),
         None => delivery(s, source, reported, memory, now),
     };
-    let ours = |c: &OwnCondition| {
-        s.profile()
-            .status
-            .own_conditions
-            .iter()
-            .any(|kind| kind == c.kind)
-    };
+    let own_types = &s.profile().status.own_conditions;
+    let ours = |c: &OwnCondition| own_types.iter().any(|kind| kind == c.kind);
     (
         references.into_iter().chain(delivery).filter(ours).collect(),
         next,
@@ -173,46 +155,34 @@ pub fn own(
 }
 
 fn references(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
-    let found = s
-        .references
-        .as_ref()
-        .filter(|_| !source.digest.references.is_empty())?;
-    let (status, reason, message) = match (&found.error, found.resolving) {
+    let found = s.companions.references.as_ref();
+    let found = found.filter(|_| !source.digest.references.is_empty())?;
+    let reading = "the referenced ConfigMaps and Secrets are being read";
+    let ready = "all referenced ConfigMaps and Secrets are carried";
+    let (status, reason, message) = match (&found.error, &s.companions.refused) {
         (Some((reason, message)), _) => (false, *reason, message.clone()),
-        (None, true) => (
-            false,
-            "Resolving",
-            "the referenced ConfigMaps and Secrets are being read".to_owned(),
-        ),
-        (None, false) if s.companion_refused.is_some() => (
-            false,
-            "Resolving",
-            s.companion_refused.as_ref().map(not_carried).unwrap_or_default(),
-        ),
-        (None, false) => (
-            true,
-            "Ready",
-            "all referenced ConfigMaps and Secrets are carried".to_owned(),
-        ),
+        _ if found.resolving => (false, "Resolving", reading.to_owned()),
+        (None, Some(refused)) => (false, "Resolving", not_carried(refused)),
+        (None, None) => (true, "Ready", ready.to_owned()),
     };
-    Some(OwnCondition {
-        kind: REFERENCED_DATA_READY,
+    let generation = source.digest.generation;
+    Some(OwnCondition::new(
+        REFERENCED_DATA_READY,
         status,
         reason,
-        message,
-        observed: source.digest.generation,
-    })
+        &message,
+        generation,
+    ))
 }
 
 fn not_carried((token, words): &(String, String)) -> String {
-    let text = format!("{token} is not carried: {words}");
-    text.chars().take(MESSAGE_LIMIT).collect()
+    format!("{token} is not carried: {words}")
 }
 
 /// Reason and message of an object that names another place than the one in which it stays.
-pub(super) fn refused_place(s: &Snapshot) -> Option<(&'static str, String)> {
+pub(super) fn refused_place(s: &Snapshot) -> Option<Fault> {
     let asked = s.asks_for.as_ref()?;
-    let member = s.lanes.as_ref().and_then(|lanes| lanes.pinned());
+    let member = s.single_member.as_ref().and_then(|at| at.pinned());
     let city = || s.destination.city().map_or("", |city| city.as_str());
     let at = member.map_or_else(city, |pin| &*pin.member);
     let message = format!(
@@ -222,19 +192,8 @@ pub(super) fn refused_place(s: &Snapshot) -> Option<(&'static str, String)> {
 }
 
 /// Reason and message of an object whose kind no member of its city serves.
-pub(super) fn missing_api(s: &Snapshot) -> Option<(&'static str, String)> {
-    if s.member_api != MemberApi::Missing {
-        return None;
-    }
-    let names: Vec<&str> = s.candidates.iter().map(|member| &*member.name).collect();
-    let kind = &s.profile().resource;
-    let message = format!(
-        "no cell of the city serves {} {}: {}",
-        kind.api_version,
-        kind.kind,
-        names.join(", ")
-    );
-    Some(("MemberApiMissing", message))
+pub(super) fn missing_api(s: &Snapshot) -> Option<Fault> {
+    members::missing_api(s.profile(), s.member_api, &s.candidates)
 }
 
 /// While the deployment is being deleted: a guard of its kind that holds.
@@ -265,8 +224,8 @@ fn delivery(
     if let Some((message, left)) = memory.refusal(source, now) {
         return (Some(hub_refused(source, message)), Requeue::After(left));
     }
-    let companion = s.companion_refused.as_ref().map(not_carried);
-    if let Some(message) = s.place_refused.clone().or(companion) {
+    let companion = s.companions.refused.as_ref().map(not_carried);
+    if let Some(message) = s.readiness.refused.clone().or(companion) {
         let condition = federated(false, "HubRefused", &message, generation);
         return (Some(condition), Requeue::AwaitChange);
     }
@@ -285,7 +244,7 @@ fn delivery(
     let observed = copy.digest.source_generation.unwrap_or(generation);
     let city = copy.digest.city.as_ref().map_or("", |c| c.as_str());
     if let Some((delivered, reason, message)) = verdict(s, copy, city, reported && !silent(copy)) {
-        memory.undelivered = None;
+        memory.since.undelivered = None;
         let condition = federated(delivered, reason, &message, observed);
         return (Some(condition), Requeue::AwaitChange);
     }
@@ -305,7 +264,7 @@ fn late(
     now: Now,
     condition: OwnCondition,
 ) -> (Option<OwnCondition>, Requeue) {
-    let waited = now.since(*memory.undelivered.get_or_insert(now.instant));
+    let waited = now.since(*memory.since.undelivered.get_or_insert(now.instant));
     let left = after.saturating_sub(waited);
     if left.is_zero() {
         (Some(condition), Requeue::AwaitChange)
@@ -315,7 +274,7 @@ fn late(
 }
 
 /// Reason and message of a deployment that has no copy of its own on the hub.
-fn uncopied(s: &Snapshot, source: &Row<Source>) -> Option<(&'static str, String)> {
+fn uncopied(s: &Snapshot, source: &Row<Source>) -> Option<Fault> {
     let Some(copy) = &s.copy else {
         return Some(("Propagating", uncopied_because(s)));
     };
@@ -337,7 +296,7 @@ fn uncopied(s: &Snapshot, source: &Row<Source>) -> Option<(&'static str, String)
 fn uncopied_because(s: &Snapshot) -> String {
     let hub = s.hub.as_ref().map_or("", |hub| hub.as_str());
     let city = s.destination.city().map_or("", |city| city.as_str());
-    match s.lacking {
+    match s.readiness.lacking {
         Some(Lacking::Namespace) => format!("the hub namespace {hub} does not reach city {city} yet"),
         Some(Lacking::CitySet) => format!(
             "the hub is still deleting the policy of an earlier use of the cities that {hub} is to reach"
@@ -346,7 +305,7 @@ fn uncopied_because(s: &Snapshot) -> String {
         Some(Lacking::LeavingPolicy) => {
             format!("the hub is still deleting the policy of an earlier use of city {city} in {hub}")
         }
-        None if !s.companions_there => {
+        None if !s.companions.are_there => {
             "the hub does not have all ConfigMaps and Secrets that it references yet".to_owned()
         }
         None => "its turn to be written to the hub has not come yet".to_owned(),
@@ -354,7 +313,7 @@ fn uncopied_because(s: &Snapshot) -> String {
 }
 
 /// Reason and message of what keeps the copy from being created or synced.
-pub(super) fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
+pub(super) fn obstacle(s: &Snapshot) -> Option<Fault> {
     let hub = s.hub.as_ref().map_or("", |h| h.as_str());
     match s.hub_state {
         HubNamespaceState::Terminating => Some((
@@ -370,11 +329,11 @@ pub(super) fn obstacle(s: &Snapshot) -> Option<(&'static str, String)> {
             "the hub namespace of this namespace is another project's, and nothing is carried; an operator of the hub can give it to this one".into(),
         )),
         HubNamespaceState::Absent | HubNamespaceState::Unproven | HubNamespaceState::Ours => {
-            if s.limited {
+            if s.readiness.is_limited {
                 let message = "this project's namespaces use as many different sets of cities as they may; let this namespace use the cities of another one, or delete deployments";
                 return Some(("TooManyCitySets", message.into()));
             }
-            let message = if let Some(held) = &s.companion_taken {
+            let message = if let Some(held) = &s.companions.taken {
                 format!("the hub has another object in {hub} in the place of {held}")
             } else if s.copy.as_ref().is_some_and(|copy| taken(s, copy)) {
                 format!("the hub has another object named {} in {hub}", s.name)
@@ -412,7 +371,7 @@ fn verdict(
     if let Some((cell, message)) = binding.failed.as_deref() {
         return Some((false, "ApplyFailed", format!("{cell}: {message}")));
     }
-    if let Some((token, cell, words)) = &s.companion_unapplied
+    if let Some((token, cell, words)) = &s.companions.unapplied
         && binding.clusters.contains(cell)
     {
         let next = "if another object has this name at the cell, reference one of another name";
@@ -450,10 +409,10 @@ pub fn defer_no_cell_reporting(
         .condition("Available")
         .is_some_and(|c| &*c.reason == "NoCellReporting");
     if !silent(copy) || said {
-        memory.unreported = None;
+        memory.since.unreported = None;
         return None;
     }
-    let waited = now.since(*memory.unreported.get_or_insert(now.instant));
+    let waited = now.since(*memory.since.unreported.get_or_insert(now.instant));
     let left = GRACE_PERIOD.saturating_sub(waited);
     (!left.is_zero()).then_some(left)
 }

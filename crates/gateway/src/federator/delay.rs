@@ -6,7 +6,10 @@ use crate::{
     index::{
         GatewayIndex, ObjectRef,
         derived::summary::is_refused,
-        rows::{Source, status::OwnCondition},
+        rows::{
+            Source,
+            status::{FEDERATED, OwnCondition},
+        },
     },
 };
 use fedgate_api::names::ProjectKey;
@@ -26,8 +29,6 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
-
-use super::conditions;
 
 /// A deployment that waits for the hub or for a permission tells its tenant after this time.
 const WAITS: Duration = Duration::from_secs(30);
@@ -159,13 +160,7 @@ impl Delay {
                 format!("{request} {place} fails ({category}) since {since}; it is tried again")
             }
         };
-        OwnCondition {
-            kind: conditions::FEDERATED,
-            status: false,
-            reason: self.reason(),
-            message,
-            observed: generation,
-        }
+        OwnCondition::new(FEDERATED, false, self.reason(), &message, generation)
     }
 }
 
@@ -272,7 +267,7 @@ fn as_waiting(index: &GatewayIndex, ObjectRef { kind, hub, name }: &ObjectRef) -
 
 /// The reason of a [`Delay`] that the present generation shows.
 fn shown(source: &Row<Source>) -> Option<String> {
-    let condition = source.digest.status.condition(conditions::FEDERATED)?;
+    let condition = source.digest.status.condition(FEDERATED)?;
     let current = condition.observed == Some(source.digest.generation);
     (current && REASONS.contains(&&*condition.reason)).then(|| condition.reason.to_string())
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     index::{
-        GatewayIndex,
+        GatewayIndex, ObjectRef,
         derived::secondary::places::{ClusterPlaces, NoCity},
         rows::{HubCopy, Source, place},
     },
@@ -10,7 +10,7 @@ use crate::{
 };
 use fedgate_api::names::{CityCode, LocationName};
 use fedgate_engine::{diff::Digest, store::table::Row};
-use fedgate_kinds::{FederatedKind, KindId};
+use fedgate_kinds::FederatedKind;
 
 /// Where a copy is to go.
 #[derive(Debug, Clone)]
@@ -83,12 +83,12 @@ impl Destination {
 /// Where the copy of an object goes whose kind fixes the place: it stays in its city, whatever place its object names later.
 pub fn fixed(
     index: &GatewayIndex,
-    (kind, hub, name): (KindId, &str, &str),
+    ObjectRef { kind, hub, name }: &ObjectRef,
     source: Option<&Row<Source>>,
     asked: Destination,
 ) -> Destination {
-    match index.fixed_city(kind, hub, name, source.map(|source| &source.uid)) {
-        Some(city) if asked.city() != Some(&city) => Destination::staying(&index.kinds[kind], city),
+    match index.fixed_city(*kind, hub, name, source.map(|source| &source.uid)) {
+        Some(city) if asked.city() != Some(&city) => Destination::staying(&index.kinds[*kind], city),
         Some(_) | None => asked,
     }
 }

@@ -1,86 +1,91 @@
 //! Events about project objects.
 
-use super::{conditions::FEDERATED, delay, lanes, observe::Snapshot};
-use crate::index::rows::{HubCopy, LEVEL_LIMIT, Source, status::OwnCondition};
-use fedgate_api::{keys, names::CityCode};
-use fedgate_engine::{
-    key::Plane,
-    plan::{Event, ObjectRef},
-    store::table::Row,
+use super::{delay, observe::Snapshot};
+use crate::{
+    effects,
+    index::rows::{
+        HubCopy, LEVEL_LIMIT, Source,
+        status::{FEDERATED, OwnCondition},
+    },
+    single_member,
 };
+use fedgate_api::{keys, names::CityCode};
+use fedgate_engine::{key::Plane, plan::Event, store::table::Row};
 
-/// The Event for a condition that is a fault.
-pub fn note(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Event> {
-    const FAULTS: [&str; 18] = [
-        "NoCellForCity",
-        "ApplyFailed",
-        "DeletionHeld",
-        "MemberApiMissing",
-        "PlacementImmutable",
-        "NoCellForLocation",
-        "InvalidCityCode",
-        "InvalidLocation",
-        "PlaceConflict",
-        "InvalidName",
-        "SpecTooLarge",
-        "HubRefused",
-        "HubNameTaken",
-        "HubNamespaceClaimed",
-        "TooManyCitySets",
-        "HubUnreachable",
-        "MissingRights",
-        "Retrying",
-    ];
-    let had = source
-        .digest
-        .status
-        .condition(condition.kind)
-        .map(|c| c.reason.clone());
-    let is_fault = if s.lanes.is_some() {
-        lanes::conditions::FAULTS.contains(&condition.reason)
-    } else {
-        FAULTS.contains(&condition.reason)
-    };
-    (is_fault && had.as_deref() != Some(condition.reason)).then(|| Event {
-        plane: Plane::Project(s.project.clone()),
-        about: about(s, source),
-        warning: true,
-        reason: condition.reason.to_owned(),
-        action: "Federating".to_owned(),
-        message: condition.message.clone(),
-    })
+/// Reasons of conditions that are faults: their tenant gets an Event.
+const FAULTS: [&str; 18] = [
+    "NoCellForCity",
+    "ApplyFailed",
+    "DeletionHeld",
+    "MemberApiMissing",
+    "PlacementImmutable",
+    "NoCellForLocation",
+    "InvalidCityCode",
+    "InvalidLocation",
+    "PlaceConflict",
+    "InvalidName",
+    "SpecTooLarge",
+    "HubRefused",
+    "HubNameTaken",
+    "HubNamespaceClaimed",
+    "TooManyCitySets",
+    "HubUnreachable",
+    "MissingRights",
+    "Retrying",
+];
+
+/// An Event about the project's object.
+pub fn event(
+    s: &Snapshot,
+    source: &Row<Source>,
+    warning: bool,
+    reason: &str,
+    action: &str,
+    message: String,
+) -> Event {
+    let about = effects::about(&s.profile().resource, &s.namespace, &s.name, &source.uid);
+    effects::event(
+        Plane::Project(s.project.clone()),
+        about,
+        warning,
+        [reason, action],
+        message,
+    )
 }
 
-/// The Event for a deployment that goes on after a delay.
-pub fn resumed(s: &Snapshot, source: &Row<Source>, condition: &OwnCondition) -> Option<Event> {
-    let had = source.digest.status.condition(condition.kind)?;
-    let goes_on = condition.kind == FEDERATED
-        && delay::REASONS.contains(&&*had.reason)
-        && !delay::REASONS.contains(&condition.reason);
-    goes_on.then(|| Event {
-        plane: Plane::Project(s.project.clone()),
-        about: about(s, source),
-        warning: false,
-        reason: "Resumed".to_owned(),
-        action: "Federating".to_owned(),
-        message: format!("it goes on; before: {}", had.reason),
-    })
+/// The Events for conditions that are written: one for each new fault, and one if the deployment goes on after a delay.
+pub fn of_conditions(s: &Snapshot, source: &Row<Source>, own: &[OwnCondition]) -> Vec<Event> {
+    let had = |condition: &OwnCondition| source.digest.status.condition(condition.kind);
+    let is_fault = |reason: &&'static str| {
+        let of_member = s.single_member.is_some() && single_member::conditions::FAULTS.contains(reason);
+        FAULTS.contains(reason) || of_member
+    };
+    let faults = own.iter().filter(|condition| {
+        is_fault(&condition.reason) && had(condition).is_none_or(|had| *had.reason != *condition.reason)
+    });
+    let faults = faults.map(|condition| {
+        let message = condition.message.clone();
+        event(s, source, true, condition.reason, "Federating", message)
+    });
+    let goes_on = own.iter().find_map(|condition| {
+        let had = had(condition)?;
+        let goes_on = condition.kind == FEDERATED
+            && delay::REASONS.contains(&&*had.reason)
+            && !delay::REASONS.contains(&condition.reason);
+        let message = format!("it goes on; before: {}", had.reason);
+        goes_on.then(|| event(s, source, false, "Resumed", "Federating", message))
+    });
+    faults.chain(goes_on).collect()
 }
 
 /// The Event for conditions that the project's API server has dropped.
 pub fn pruned(s: &Snapshot, source: &Row<Source>) -> Event {
-    Event {
-        plane: Plane::Project(s.project.clone()),
-        about: about(s, source),
-        warning: true,
-        reason: "ConditionsPruned".to_owned(),
-        action: "Federating".to_owned(),
-        message: format!(
-            "the schema of {} has no status.conditions: the gateway's are in annotation {} as long as it has none",
-            s.profile().resource.kind,
-            keys::CONDITIONS
-        ),
-    }
+    let message = format!(
+        "the schema of {} has no status.conditions: the gateway's are in annotation {} as long as it has none",
+        s.profile().resource.kind,
+        keys::CONDITIONS
+    );
+    event(s, source, true, "ConditionsPruned", "Federating", message)
 }
 
 /// The Event for a status that exceeds the size limit; the project keeps the last one.
@@ -94,54 +99,24 @@ pub fn too_large(s: &Snapshot) -> Option<Event> {
     } else {
         format!("{size} bytes, at most {limit} are returned")
     };
-    (ours && size > limit).then(|| Event {
-        plane: Plane::Project(s.project.clone()),
-        about: about(s, source),
-        warning: true,
-        reason: "QuarantinedTooLarge".to_owned(),
-        action: "QuarantiningDeployment".to_owned(),
-        message: format!("the status that its cells report has {found}; the last one stays"),
-    })
+    let message = format!("the status that its cells report has {found}; the last one stays");
+    let (reason, action) = ("QuarantinedTooLarge", "QuarantiningDeployment");
+    (ours && size > limit).then(|| event(s, source, true, reason, action, message))
 }
 
 /// The Event for a city move.
 pub fn moved(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, to: &CityCode) -> Event {
     let from = copy.digest.city.as_ref().map_or("", CityCode::as_str);
-    Event {
-        plane: Plane::Project(s.project.clone()),
-        about: about(s, source),
-        warning: false,
-        reason: "CityMoved".to_owned(),
-        action: "Moving".to_owned(),
-        message: format!("moved from city {from} to {to}"),
-    }
+    let message = format!("moved from city {from} to {to}");
+    event(s, source, false, "CityMoved", "Moving", message)
 }
 
 /// The Event for an object whose project was restored to an older state; the older state is synced from now on.
 pub fn rewound(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>) -> Event {
-    let (from, to) = (
-        copy.digest.source_generation.unwrap_or_default(),
-        source.digest.generation,
+    let from = copy.digest.source_generation.unwrap_or_default();
+    let to = source.digest.generation;
+    let message = format!(
+        "the hub had generation {from} of it and this project has generation {to}: the project was restored to an older state, which is carried"
     );
-    Event {
-        plane: Plane::Project(s.project.clone()),
-        about: about(s, source),
-        warning: false,
-        reason: "GenerationRewound".to_owned(),
-        action: "Federating".to_owned(),
-        message: format!(
-            "the hub had generation {from} of it and this project has generation {to}: the project was restored to an older state, which is carried"
-        ),
-    }
-}
-
-/// The project's object as an Event refers to it.
-pub fn about(s: &Snapshot, source: &Row<Source>) -> ObjectRef {
-    ObjectRef {
-        api_version: s.profile().resource.api_version.clone(),
-        kind: s.profile().resource.kind.clone(),
-        namespace: s.namespace.to_string(),
-        name: s.name.to_string(),
-        uid: source.uid.to_string(),
-    }
+    event(s, source, false, "GenerationRewound", "Federating", message)
 }

@@ -10,8 +10,6 @@ pub mod decide;
 pub mod delay;
 pub mod destination;
 pub mod events;
-pub mod lanes;
-pub mod members;
 pub mod memory;
 pub mod observe;
 pub mod pauses;
@@ -23,13 +21,16 @@ pub mod triggers;
 mod tests;
 
 use super::{
-    context::{Context, Shared, State},
+    context::{Context, Shared, State, publish},
     hub_permit::HubPermit,
-    index::{GatewayIndex, ObjectRef, derived::project_hub::NamedHub},
-    member::{self, Look, Seen, Subject},
+    index::{GatewayIndex, derived::project_hub::NamedHub, single_member::DeliveryPolicy},
+    reason::{Verdict, WriteReason},
+    single_member::{
+        self, Observation, Probe,
+        probe::{Subject, Watches},
+    },
 };
-use crate::reason::{Verdict, WriteReason};
-use decide::{Action, Settings, source_target};
+use decide::{Settings, Step, source_target};
 use delay::Delays;
 use fedgate_engine::{
     error::{Category, Failure},
@@ -38,7 +39,10 @@ use fedgate_engine::{
     metrics::{Family, Stage},
     plan::{Applied, Event, Plan, Prepared, Requeue, Target},
     reconcile::{memory::Memories, quarantine::RETRY_AFTER, throttle::TokenBucket},
-    runtime::driver::{Flow, Reconcile, Reconciler, Step},
+    runtime::{
+        driver::{self, Flow, Reconcile, Reconciler},
+        queue::Priority,
+    },
 };
 use fedgate_operations::Stage as OnTheWay;
 use kube::core::DynamicObject;
@@ -51,8 +55,8 @@ pub struct Federator {
     memory: Memories<Memory>,
     /// Which deployments tell their tenants that they wait.
     pub delays: Delays,
-    /// Watches of Works and of members' objects whose end is awaited.
-    watches: member::Watches,
+    /// Watches of Works and of objects at members whose end is awaited.
+    watches: Watches,
 }
 
 impl Federator {
@@ -77,8 +81,13 @@ impl Federator {
 }
 
 impl Federator {
-    /// Looks; the end of what is still there is awaited by a watch.
-    async fn look_at(&self, run: &Reconcile<'_, Self>, s: &Snapshot, look: &Look) -> Result<Seen, Failure> {
+    /// Asks Karmada or the member of an object. A watch tells of the end of what is still there.
+    async fn probe(
+        &self,
+        run: &Reconcile<'_, Self>,
+        s: &Snapshot,
+        probe: &Probe,
+    ) -> Result<Observation, Failure> {
         let binding = run.ctx.index.lock().binding_name(s.kind, &s.name);
         let subject = Subject {
             resource: &s.profile().resource,
@@ -87,8 +96,7 @@ impl Federator {
             binding: &binding,
             guards: &s.profile().deletion.guards,
         };
-        let sight = member::look(run.ctx, subject, look).await?;
-        Ok(self.watches.follow(run.ctx, run.key, sight))
+        self.watches.probe(run.ctx, run.key, subject, probe).await
     }
 }
 
@@ -96,36 +104,23 @@ impl Federator {
 #[derive(Debug, Default)]
 pub struct Session {
     memory: Memory,
+    /// The memory before the last decision.
+    before: Memory,
     permit: Option<HubPermit>,
 }
 
-/// The basis of a decision on a deployment, for the steps that follow it.
+impl Session {
+    /// The delivery policy that the copy of an object that lives at one member is to have.
+    fn policy(&self) -> Option<&DeliveryPolicy> {
+        self.memory.member.policy.as_ref()
+    }
+}
+
+/// A snapshot, and the step that was decided on it. The plan of the step is with the driver.
 #[derive(Debug)]
 pub struct Basis {
     snapshot: Snapshot,
-    then: Then,
-}
-
-/// The step that follows a decision, and its inputs.
-#[derive(Debug)]
-enum Then {
-    /// Publish this Event.
-    Report(Box<Event>),
-    /// Read these bodies again.
-    Read { source: bool, copy: bool },
-    /// Read the deployment, of which the index has seen the end.
-    ConfirmGone,
-    /// See for this outside the index.
-    Look(Look),
-    /// Remember this.
-    Remember {
-        /// The memory before the decision.
-        before: Box<Memory>,
-        /// The memory once the plan is applied.
-        applied: Box<Memory>,
-        /// True if the deployment is read before.
-        confirm: bool,
-    },
+    step: Step,
 }
 
 impl Reconciler for Federator {
@@ -142,6 +137,7 @@ impl Reconciler for Federator {
         };
         Session {
             memory: self.memory.take(key),
+            before: Memory::default(),
             permit,
         }
     }
@@ -150,98 +146,91 @@ impl Reconciler for Federator {
         self.memory.put(key, session.memory);
     }
 
-    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> driver::Step<Basis> {
         let (Plane::Project(project), Some(permit)) = (&run.key.plane, &mut run.session.permit) else {
-            return Step::End(Requeue::AwaitChange);
+            return driver::Step::End(Requeue::AwaitChange);
         };
         let mut index = run.ctx.index.lock();
         let Some(mut snapshot) = observe::observe(&index, run.key, project) else {
             index.drop_source(run.key, project);
-            return Step::End(Requeue::AwaitChange);
+            return driver::Step::End(Requeue::AwaitChange);
         };
         arrival::note_seen(&mut index, &snapshot);
         if snapshot.lacks_clusters() {
             index.await_proof(Plane::Hub, run.key);
         }
         drop(index);
-        snapshot.delay = self.delays.of(run.ctx, run.key);
+        let (memory, now) = (&mut run.session.memory, run.ctx.now());
         if snapshot.complete
             && snapshot.named_hub != NamedHub::Other
             && let Some(event) = quarantine(run.ctx, run.key, &snapshot)
         {
-            let then = Then::Report(Box::new(event));
-            return Step::Read(Basis { snapshot, then });
+            let plan = Plan::with_event(event);
+            let step = Step::Act(Box::new(decide::Act::new(Plan::default(), memory.clone())));
+            return driver::Step::Apply(plan, Basis { snapshot, step });
         }
+        snapshot.delay = self.delays.of(run.ctx, run.key);
         let settings = Settings {
             status_interval: run.ctx.settings.status_interval,
             release_after: run.ctx.settings.release_after,
         };
-        let (memory, now) = (&mut run.session.memory, run.ctx.now());
-        let mut decision = decide::decide(&snapshot, memory, &settings, permit.state(), now);
-        if let Action::Permit(class) = decision.action {
+        let before = memory.clone();
+        let mut step = decide::decide(&snapshot, memory, &settings, permit.state(), now);
+        if let Step::Permit(class) = step {
             let state = permit.ask(class);
-            decision = decide::decide(&snapshot, memory, &settings, state, now);
+            memory.clone_from(&before);
+            step = decide::decide(&snapshot, memory, &settings, state, now);
         }
-        let before = std::mem::replace(memory, decision.memory.observed);
-        let confirm = matches!(decision.action, Action::Confirm(_));
-        lanes::note_wanted(run.ctx, run.key, &snapshot, memory.lane.as_ref());
-        match decision.action {
-            Action::Read { source, copy } => {
-                let then = Then::Read { source, copy };
-                Step::Read(Basis { snapshot, then })
+        run.session.before = before;
+        if let Some(hub) = snapshot.hub.as_ref().filter(|_| snapshot.single_member.is_some()) {
+            let mut index = run.ctx.index.lock();
+            let (hub, policy) = (hub.as_str().into(), run.session.policy());
+            let policies = single_member::request_policy(&mut index, &hub, run.key, policy);
+            drop(index);
+            run.ctx.queue.extend(policies, Priority::Fresh);
+        }
+        match step {
+            Step::Wait(next) => {
+                let step = Step::Wait(next);
+                driver::Step::Apply(Plan::wait(next), Basis { snapshot, step })
             }
-            Action::Look(look) => {
-                let then = Then::Look(look);
-                Step::Read(Basis { snapshot, then })
-            }
-            Action::ConfirmGone => {
-                let then = Then::ConfirmGone;
-                Step::Read(Basis { snapshot, then })
+            Step::Act(mut act) => {
+                let plan = std::mem::take(&mut act.plan);
+                let step = Step::Act(act);
+                driver::Step::Apply(plan, Basis { snapshot, step })
             }
             // The write was requested a moment ago: the object exists now, or its event has to be awaited.
-            Action::Permit(_) => Step::End(Requeue::AwaitChange),
-            Action::Apply(plan) | Action::Confirm(plan) => {
-                let then = Then::Remember {
-                    before: Box::new(before),
-                    applied: Box::new(decision.memory.applied),
-                    confirm,
-                };
-                Step::Apply(plan, Basis { snapshot, then })
-            }
+            Step::Permit(_) => driver::Step::End(Requeue::AwaitChange),
+            step => driver::Step::Read(Basis { snapshot, step }),
         }
     }
 
     async fn read(
         &self,
         run: &mut Reconcile<'_, Self>,
-        Basis { snapshot, then }: &Basis,
+        Basis { snapshot, step }: &Basis,
     ) -> Result<Flow, Failure> {
-        match then {
-            Then::Report(event) => {
-                if let Err(error) = run.ctx.execute(Plan::with_event(Event::clone(event))).await {
-                    tracing::debug!(%error, "event not published");
-                }
-            }
-            Then::Read { source, copy } => {
+        match step {
+            Step::Read { source, copy } => {
                 if !read(run.ctx, snapshot, *source, *copy).await? {
                     // An object that was deleted meanwhile triggers its own event.
                     return Ok(Flow::End(Requeue::AwaitChange));
                 }
             }
-            Then::ConfirmGone => {
+            Step::ConfirmGone => {
                 if !arrival::is_gone(run.ctx, snapshot).await? {
                     // Its event may have arrived and been superseded by its deletion.
                     return Ok(Flow::End(Requeue::After(memory::GRACE_PERIOD)));
                 }
                 run.session.memory.bound = true;
             }
-            Then::Look(look) => {
-                let seen = self.look_at(run, snapshot, look).await?;
-                if seen != Seen::HubUser {
-                    run.session.memory.seen = Some(seen);
+            Step::Probe(probe) => {
+                let observation = self.probe(run, snapshot, probe).await?;
+                if observation != Observation::HubUser {
+                    run.session.memory.member.probing.observation = Some(observation);
                 }
             }
-            Then::Remember { .. } => {}
+            Step::Permit(_) | Step::Act(_) | Step::Wait(_) => {}
         }
         Ok(Flow::Again)
     }
@@ -258,14 +247,17 @@ impl Reconciler for Federator {
     async fn confirm(
         &self,
         run: &mut Reconcile<'_, Self>,
-        Basis { snapshot, then }: &Basis,
+        Basis { snapshot, step }: &Basis,
         plan: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
-        let doubtful = matches!(then, Then::Remember { confirm: true, .. });
+        let needs_get = matches!(step, Step::Act(act) if act.needs_get);
         // The object that was read instead has enqueued the key.
-        let differs = doubtful && !is_as_seen(run.ctx, snapshot).await?;
-        let is_open = lanes::note_sent(run.ctx, run.key, snapshot, run.session.memory.lane.as_ref());
-        if differs || !is_open || !arrival::note_sent(run.ctx, snapshot, plan) {
+        let differs = needs_get && !is_as_seen(run.ctx, snapshot).await?;
+        let hub = snapshot.hub.as_ref().filter(|_| snapshot.single_member.is_some());
+        let is_leaving = hub.zip(run.session.policy()).is_some_and(|(hub, policy)| {
+            !single_member::may_be_given(run.ctx, &hub.as_str().into(), run.key, policy)
+        });
+        if differs || is_leaving || !arrival::note_sent(run.ctx, snapshot, plan) {
             return Ok(Flow::End(Requeue::AwaitChange));
         }
         Ok(Flow::Go)
@@ -274,19 +266,18 @@ impl Reconciler for Federator {
     fn executed(
         &self,
         run: &mut Reconcile<'_, Self>,
-        Basis { snapshot, then }: &Basis,
+        Basis { snapshot, step }: &Basis,
         plan: &Plan<Applied>,
     ) -> Flow {
         arrival::note_outcome(run.ctx, snapshot, None);
-        let Then::Remember { applied, .. } = then else {
-            return Flow::Again;
-        };
+        if let Step::Act(act) = step {
+            run.session.memory.clone_from(&act.applied);
+        }
         if snapshot.delay.is_some() {
             self.delays.written(run.key, run.ctx.now());
         }
         let first = plan.effects.first();
         let reason = first.and_then(|effect| WriteReason::of(effect.reason));
-        run.session.memory = Memory::clone(applied);
         if reason == Some(WriteReason::AbandonMember) {
             run.ctx.metrics.count(Family::MembersAbandoned, &[]);
         }
@@ -309,13 +300,11 @@ impl Reconciler for Federator {
         arrival::note_outcome(run.ctx, &basis.snapshot, Some(&failure));
         if failure.category == Category::NotLeader {
             // A new leader reads the objects itself.
-            if let Then::Remember { before, .. } = &basis.then {
-                run.session.memory = Memory::clone(before);
-            }
+            run.session.memory = std::mem::take(&mut run.session.before);
             return Err(failure);
         }
         if let (Some(source), Some(copy)) = (&basis.snapshot.source, &basis.snapshot.copy)
-            && basis.snapshot.lanes.is_some()
+            && basis.snapshot.single_member.is_some()
             && is_refused_status(&failure)
         {
             let (memory, now) = (&mut run.session.memory, run.ctx.now());
@@ -360,19 +349,16 @@ async fn report_failed_pause(run: &mut Reconcile<'_, Federator>, s: &Snapshot, f
     let event = pauses::failed(s, failure).filter(|_| !run.session.memory.pause_failed);
     let Some(event) = event else { return };
     run.session.memory.pause_failed = true;
-    if let Err(error) = run.ctx.execute(Plan::with_event(event)).await {
-        tracing::debug!(%error, "event not published");
-    }
+    publish(run.ctx, event).await;
 }
 
 /// Ends the wait for a status that the project's server stores otherwise than it was returned.
 fn end_wait(ctx: &Context<'_>, s: &Snapshot, memory: &Memory) {
-    let (Some(source), Some(copy), Some(at)) = (&s.source, &s.copy, &s.hub) else {
+    let (Some(source), Some(copy), Some(object)) = (&s.source, &s.copy, s.copy_ref()) else {
         return;
     };
     let (hub, project) = decide::status_digests(copy, source);
     if memory.status.accepts(hub, project) {
-        let object = ObjectRef::new(s.kind, &at.as_str().into(), &s.name);
         ctx.index.lock().settle(OnTheWay::HubStatusToProject, &object);
     }
 }
@@ -389,7 +375,7 @@ fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Option<Event> {
     let (namespace, name) = (&*key.namespace, &*key.name);
     tracing::warn!(plane = "hub", controller = "federator", kind = %key.kind, namespace, name, %key, reason = Verdict::TooLarge.label(), detail = event.message, "status quarantined");
     // For an object that lives at one member its condition makes one.
-    Some(event).filter(|_| s.lanes.is_none())
+    Some(event).filter(|_| s.single_member.is_none())
 }
 
 /// Measures the time between the planes: from the first event to the hub's answer, over all reconciles in between.

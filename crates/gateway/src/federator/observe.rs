@@ -3,12 +3,10 @@
 use super::{
     delay::Delay,
     destination::{self, Destination, Labels},
-    lanes::{self, Lanes},
-    members::{self, Member, MemberApi},
 };
 use crate::{
     index::{
-        GatewayIndex, TableId,
+        GatewayIndex, ObjectRef, TableId,
         derived::lacking::Lacking,
         derived::project_hub::NamedHub,
         derived::secondary::places::NoCity,
@@ -17,11 +15,14 @@ use crate::{
     queries::{cities::policy_needed, lifecycle, references::source_state},
     references::{self, References, Resolution},
     route::{CityRoute, Route},
+    single_member::{
+        self, MemberApi, SingleMember,
+        members::{self, Member},
+    },
 };
-use fedgate_api::names::{HubNamespace, ProjectKey};
+use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::{diff::Digest, key::Key, store::table::Row};
 use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerKind};
-use kube::core::ApiResource;
 use std::sync::Arc;
 
 /// State of the hub namespace for a deployment.
@@ -42,12 +43,12 @@ pub enum HubNamespaceState {
 }
 
 /// A snapshot of one deployment and the objects that it depends on.
-// Each flag is an independent fact that decisions combine freely; an enum would not be clearer.
-#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// All federated kinds.
     pub kinds: Arc<PerKind<FederatedKind>>,
+    /// The kinds of companions.
+    pub companion_kinds: Arc<CompanionKinds>,
     /// The deployment's kind.
     pub kind: KindId,
     /// The project.
@@ -64,67 +65,86 @@ pub struct Snapshot {
     pub hub: Option<HubNamespace>,
     /// State of that namespace.
     pub hub_state: HubNamespaceState,
+    /// UID of our hub, which the deployment is to name; `None` while that is not known.
+    pub own_hub: Option<Arc<str>>,
+    /// The hub that the deployment names.
+    pub named_hub: NamedHub,
     /// The copy.
     pub copy: Option<Row<HubCopy>>,
+    /// The copy's binding; a binding of another kind's object can have the same name, and is not.
+    pub binding: Option<Row<Binding>>,
+    /// True if the claim on the copy names a policy that exists and selects the copy's route.
+    pub is_claim_right: bool,
     /// Where the copy is to go.
     pub destination: Destination,
+    /// Whether the hub can take the copy there.
+    pub readiness: Readiness,
     /// The place that the deployment names although it stays in another one: nothing of this generation is carried.
     pub asks_for: Option<String>,
     /// The Clusters of its city, for a kind to which they matter one by one.
     pub candidates: Vec<Member>,
     /// Whether one of them serves the kind.
     pub member_api: MemberApi,
-    /// The copy's binding; one of another kind's object has the same name, and is not.
-    pub binding: Option<Row<Binding>>,
-    /// True if Namespace and policy for the destination are in place.
-    pub is_ready: bool,
-    /// The first of them that is not in place; nothing also without a destination.
-    pub lacking: Option<Lacking>,
     /// Maximum size of a spec that is synced, in bytes.
     pub largest_spec: u32,
-    /// True if its namespace already uses the maximum number of cities without its city.
-    pub over_city_limit: bool,
-    /// True if its city has no cell and had none when the namespace began to use it.
-    pub no_cell: bool,
-    /// True if no cell of its city is in the index while that proves nothing: conditions of a deployment that was
-    /// synced before stay as they are, and before the first list of cells none is set.
-    pub cell_unproven: bool,
-    /// True if its project uses too many city sets for another one.
-    pub limited: bool,
-    /// True if the claim on the copy names a policy that exists and selects the copy's route.
-    pub claim_good: bool,
-    /// State of the references; `None` for a kind without companions.
-    pub references: Option<Resolution>,
-    /// True if the hub has every expected companion.
-    pub companions_there: bool,
-    /// The first expected companion whose name on the hub belongs to an object that is not ours.
-    pub companion_taken: Option<String>,
-    /// The hub's message when it rejected the Namespace or the policies that the copy waits for.
-    pub place_refused: Option<String>,
-    /// The first expected companion that the hub rejects, with its message.
-    pub companion_refused: Option<(String, String)>,
-    /// The first expected companion that a cell refuses, the cell, and its words.
-    pub companion_unapplied: Option<(String, Arc<str>, Arc<str>)>,
-    /// True if a companion still names this deployment.
-    pub companions_hold: bool,
-    /// True if the deployment is being deleted and the hub namespace still has a policy for its place that no other
-    /// deployment needs.
-    pub policy_leaving: bool,
-    /// UID of our hub, which the deployment is to name; `None` while that is not known.
-    pub own_hub: Option<Arc<str>>,
-    /// Member and delivery of an object that lives at one member; `None` for all others.
-    pub lanes: Option<Box<Lanes>>,
-    /// The resource of the record of members.
-    pub config_maps: ApiResource,
-    /// The kinds of companions.
-    pub companion_kinds: Arc<CompanionKinds>,
-    /// The hub that the deployment names.
-    pub named_hub: NamedHub,
-    /// Why the deployment does not reach the hub, if its tenant is to be told now.
+    /// The objects that the deployment references, on the hub.
+    pub companions: Companions,
+    /// Member, pin and companions of an object that lives at one member; `None` for all others.
+    pub single_member: Option<Box<SingleMember>>,
+    /// Why the deployment does not reach the hub, if its tenant is to be told.
     pub delay: Option<Delay>,
     /// True if all lists are complete. Until then the spec is synced and nothing else happens: an absent object may
     /// only not have been listed yet.
     pub complete: bool,
+}
+
+/// Whether the hub can take a copy at its destination.
+// Each flag is an independent fact that decisions combine freely; an enum would not be clearer.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Debug, Clone, Default)]
+pub struct Readiness {
+    /// True if Namespace and policy for the destination are in place.
+    pub is_ready: bool,
+    /// The first of them that is not in place; nothing also without a destination.
+    pub lacking: Option<Lacking>,
+    /// The hub's message when it rejected the Namespace or the policies that the copy waits for.
+    pub refused: Option<String>,
+    /// True if the namespace already uses the maximum number of cities without this city.
+    pub is_over_city_limit: bool,
+    /// True if the project uses too many city sets for another one.
+    pub is_limited: bool,
+    /// True if the city has no cell and had none when the namespace began to use it.
+    pub has_no_cell: bool,
+    /// True if no cell of the city is in the index while that proves nothing: conditions of a deployment that was
+    /// synced before stay as they are, and before the first list of cells none is set.
+    pub is_unproven: bool,
+    /// True if the deployment is being deleted and the hub namespace still has a policy for its place that no other
+    /// deployment needs.
+    pub is_policy_leaving: bool,
+}
+
+/// The objects that a deployment references, as companions on the hub.
+#[derive(Debug, Clone, Default)]
+pub struct Companions {
+    /// State of the references; `None` for a kind without companions.
+    pub references: Option<Resolution>,
+    /// True if the hub has every expected companion.
+    pub are_there: bool,
+    /// The first expected companion whose name on the hub belongs to an object that is not ours.
+    pub taken: Option<String>,
+    /// The first expected companion that the hub rejects, with its message.
+    pub refused: Option<(String, String)>,
+    /// The first expected companion that a cell refuses, the cell, and its message.
+    pub unapplied: Option<(String, Arc<str>, Arc<str>)>,
+    /// True if a companion still names this deployment.
+    pub hold: bool,
+}
+
+impl Companions {
+    /// True if a spec with these references may be written: the hub has every companion that it expects.
+    pub fn allow_write(&self) -> bool {
+        self.are_there && self.references.as_ref().is_none_or(|r| !r.resolving)
+    }
 }
 
 impl Snapshot {
@@ -136,28 +156,31 @@ impl Snapshot {
     /// True if a decision waits until the Clusters of the hub are known.
     pub fn lacks_clusters(&self) -> bool {
         let is_deleted = self.source.as_ref().is_some_and(|source| source.deleting);
-        let lanes = self.lanes.as_ref();
-        self.cell_unproven
+        let at = self.single_member.as_ref();
+        self.readiness.is_unproven
             || self.member_api == MemberApi::Unknown
-            || lanes.is_some_and(|lanes| lanes.lacks_clusters(is_deleted))
+            || at.is_some_and(|at| at.lacks_clusters(is_deleted))
+    }
+
+    /// True if the object has neither a copy nor a member yet.
+    fn is_new(&self) -> bool {
+        let has_member = self
+            .single_member
+            .as_ref()
+            .is_some_and(|at| at.pinned().is_some());
+        self.copy.is_none() && !has_member
     }
 
     /// True if a new copy has to wait until a member of its city serves the kind.
     pub fn lacks_api(&self) -> bool {
-        let pinned = self.lanes.as_ref().and_then(|lanes| lanes.pinned());
-        self.member_api != MemberApi::Fit && self.copy.is_none() && pinned.is_none()
+        self.member_api != MemberApi::Fit && self.is_new()
     }
 
     /// True if nothing of the object may go to the hub because a source that its member must have before it is not there.
     pub fn lacks_sources(&self) -> bool {
-        let Some(lanes) = &self.lanes else {
-            return false;
-        };
-        let is_resolved = self
-            .references
-            .as_ref()
-            .is_none_or(|found| found.expected.is_some());
-        !is_resolved && self.copy.is_none() && lanes.pinned().is_none()
+        let references = self.companions.references.as_ref();
+        let is_resolved = references.is_none_or(|found| found.expected.is_some());
+        self.single_member.is_some() && !is_resolved && self.is_new()
     }
 
     /// True if the hub has an earlier spec of the object, which stays there: this one is refused.
@@ -168,6 +191,12 @@ impl Snapshot {
     /// The profile of the kind.
     pub fn profile(&self) -> &FederatedKind {
         &self.kinds[self.kind]
+    }
+
+    /// The copy as the index names it.
+    pub fn copy_ref(&self) -> Option<ObjectRef> {
+        let hub = self.hub.as_ref()?.as_str().into();
+        Some(ObjectRef::new(self.kind, &hub, &self.name))
     }
 }
 
@@ -190,43 +219,24 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     }
     let (hub, claimed) = hub_of(index, project, &key.namespace, source.as_ref());
     let hub_name = hub.as_ref().map_or("", HubNamespace::as_str);
+    let of = ObjectRef::new(kind, &hub_name.into(), &key.name);
     let copy = index.hub.copies[kind].get(hub_name, &key.name).cloned();
     let labels = Labels {
         places: &index.hub.secondary.places,
         listed: index.hub.clusters.synced(),
     };
     let asked = Destination::of(labels, &index.kinds[kind], source.as_ref(), copy.as_ref());
-    let of = (kind, hub_name, &*key.name);
-    let destination = destination::fixed(index, of, source.as_ref(), asked);
+    let destination = destination::fixed(index, &of, source.as_ref(), asked);
     let asks_for = source.as_ref();
     let asks_for = asks_for.and_then(|source| index.refused_place(kind, hub_name, &key.name, source));
-    let (to, city) = (destination.to.as_ref().ok(), destination.city());
-    let lacking = to.and_then(|to| index.lacking(kind, hub_name, to));
-    let is_ready = to.is_some() && lacking.is_none();
-    let unserved = !is_ready && hub.is_some() && city.is_some_and(|city| !index.is_served(hub_name, city));
-    let clusters = &index.hub.clusters;
-    let candidates = members::candidates(index, kind, city);
-    let unknown = matches!(destination.to, Err(NoCity::Unknown(_)));
-    let cell_unproven = (unserved || unknown) && !clusters.proves() && (copy.is_some() || !clusters.synced());
-    let references = references(index, project, kind, &key.namespace, source.as_ref());
-    let expected = references.as_ref().and_then(|r| r.expected.as_deref());
-    let expected = expected.unwrap_or_default();
-    let is_there = |(kind, name): &(CompanionKind, Arc<str>)| companion(index, *kind, hub_name, name);
-    let held = held(index, hub_name, expected);
-    let refusals = &index.intents.refused;
-    let refused = |table, at, name| refusals.get(&index.hub_key(table, at, name)).cloned();
+    let candidates = members::candidates(index, kind, destination.city());
+    let companions = companions(index, project, &of, &key.namespace, source.as_ref());
+    let references = companions.references.as_ref();
+    let expected = references.and_then(|found| found.expected.as_deref());
     Some(Snapshot {
-        place_refused: refused(TableId::Namespaces, "", hub_name)
-            .or_else(|| refused(TableId::CityPolicies, hub_name, ""))
-            .filter(|_| !is_ready),
-        companion_refused: expected.iter().find_map(|(kind, name)| {
-            let words = refused(TableId::Companions(*kind), hub_name, name)?;
-            Some((references::token(&index.companions, *kind, name), words))
-        }),
-        companion_unapplied: expected
-            .iter()
-            .find_map(|of| companion_unapplied(index, hub_name, of)),
-        companion_taken: held.map(|(kind, name)| references::token(&index.companions, *kind, name)),
+        single_member: single_member::observe(index, &of, expected.unwrap_or_default()),
+        companions,
+        readiness: readiness(index, &of, &destination, source.as_ref(), copy.is_some()),
         kinds: index.kinds.clone(),
         kind,
         suspended: p.suspended,
@@ -238,69 +248,96 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         } else {
             hub_state(index, project, &key.namespace, hub_name, complete)
         },
-        binding: lanes::own_binding(index, (kind, hub_name, &key.name)).cloned(),
-        no_cell: unserved && !cell_unproven,
-        cell_unproven,
-        limited: !is_ready && index.is_limited(hub_name),
-        over_city_limit: !is_ready
-            && !unserved
-            && !hub_name.is_empty()
-            && city.is_some_and(|city| index.over_city_limit(hub_name, source.as_ref()).contains(city)),
-        is_ready,
-        lacking,
+        binding: single_member::own_binding(index, &of).cloned(),
         largest_spec: index.largest_spec,
-        claim_good: claim_good(index, kind, hub_name, copy.as_ref()),
-        companions_there: expected.iter().all(is_there),
-        companions_hold: companions_hold(index, hub_name, &key.namespace, &key.name),
-        // Needed for a deletion alone, and the answer visits all deployments of the namespace.
-        policy_leaving: source.as_ref().is_some_and(|s| s.deleting)
-            && to.is_some_and(|to| policies_leave(index, kind, hub_name, to)),
+        is_claim_right: is_claim_right(index, kind, hub_name, copy.as_ref()),
         own_hub: index.hub.identity.uid().cloned(),
-        lanes: index.kinds[kind]
-            .is_exactly_one()
-            .then(|| Box::new(lanes::observe(index, (kind, hub_name, &key.name), expected))),
         member_api: members::api(index, kind, &candidates),
         candidates,
         asks_for,
-        config_maps: index.resource(TableId::Pins).clone(),
         companion_kinds: index.companions.clone(),
         named_hub,
         delay: None,
         destination,
         complete,
-        references,
         copy,
         hub,
         source,
     })
 }
 
-/// The first companion whose name another object on the hub has.
-fn held<'a>(
+fn readiness(
     index: &GatewayIndex,
-    hub: &str,
-    expected: &'a [(CompanionKind, Arc<str>)],
-) -> Option<&'a (CompanionKind, Arc<str>)> {
-    let mut all = expected.iter();
-    all.find(|(kind, name)| {
-        index
-            .intents
-            .name_taken
-            .contains(&(*kind, hub.into(), name.clone()))
-    })
+    ObjectRef { kind, hub, .. }: &ObjectRef,
+    destination: &Destination,
+    source: Option<&Row<Source>>,
+    is_copied: bool,
+) -> Readiness {
+    let (to, city) = (destination.to.as_ref().ok(), destination.city());
+    let lacking = to.and_then(|to| index.lacking(*kind, hub, to));
+    let is_ready = to.is_some() && lacking.is_none();
+    let is_waiting = !is_ready && !hub.is_empty();
+    let unserved = is_waiting && city.is_some_and(|city| !index.is_served(hub, city));
+    let unknown = matches!(destination.to, Err(NoCity::Unknown(_)));
+    let clusters = &index.hub.clusters;
+    let is_unproven = (unserved || unknown) && !clusters.proves() && (is_copied || !clusters.synced());
+    let is_beyond = |city: &CityCode| index.over_city_limit(hub, source).contains(city);
+    let refused = |table, at: &str, name: &str| {
+        let key = index.hub_key(table, at, name);
+        index.intents.refused.get(&key).cloned()
+    };
+    Readiness {
+        is_ready,
+        lacking,
+        refused: refused(TableId::Namespaces, "", hub)
+            .or_else(|| refused(TableId::CityPolicies, hub, ""))
+            .filter(|_| !is_ready),
+        is_over_city_limit: is_waiting && !unserved && city.is_some_and(is_beyond),
+        is_limited: !is_ready && index.is_limited(hub),
+        has_no_cell: unserved && !is_unproven,
+        is_unproven,
+        // Needed for a deletion alone, and the answer visits all deployments of the namespace.
+        is_policy_leaving: source.is_some_and(|source| source.deleting)
+            && to.is_some_and(|to| policies_leave(index, *kind, hub, to)),
+    }
 }
 
-/// A companion that a cell refuses, the cell, and its words.
-fn companion_unapplied(
+fn companions(
     index: &GatewayIndex,
-    hub: &str,
-    (kind, name): &(CompanionKind, Arc<str>),
-) -> Option<(String, Arc<str>, Arc<str>)> {
-    let row = index.hub.companions[*kind].get(hub, name)?;
-    let binding = index.own_companion_binding(*kind, hub, name, row)?;
-    let (cell, words) = binding.failed.as_deref()?;
-    let token = references::token(&index.companions, *kind, name);
-    Some((token, cell.clone(), words.clone()))
+    project: &ProjectKey,
+    ObjectRef { kind, hub, name }: &ObjectRef,
+    namespace: &str,
+    source: Option<&Row<Source>>,
+) -> Companions {
+    let references = references(index, project, *kind, namespace, source);
+    let expected = references.as_ref().and_then(|found| found.expected.as_deref());
+    let expected = expected.unwrap_or_default();
+    let token = |kind: CompanionKind, name: &str| references::token(&index.companions, kind, name);
+    let is_there = |kind: CompanionKind, name: &str| {
+        let row = index.hub.companions[kind].get(hub, name);
+        row.is_some_and(|row| !row.deleting)
+    };
+    let taken = &index.intents.name_taken;
+    let taken = expected
+        .iter()
+        .find(|(kind, name)| taken.contains(&(*kind, hub.clone(), name.clone())));
+    let mut naming = index.hub.secondary.naming(hub, namespace, name);
+    Companions {
+        are_there: expected.iter().all(|(kind, name)| is_there(*kind, name)),
+        taken: taken.map(|(kind, name)| token(*kind, name)),
+        refused: expected.iter().find_map(|(kind, name)| {
+            let key = index.hub_key(TableId::Companions(*kind), hub, name);
+            Some((token(*kind, name), index.intents.refused.get(&key)?.clone()))
+        }),
+        unapplied: expected.iter().find_map(|(kind, name)| {
+            let row = index.hub.companions[*kind].get(hub, name)?;
+            let binding = index.own_companion_binding(*kind, hub, name, row)?;
+            let (cell, words) = binding.failed.as_deref()?;
+            Some((token(*kind, name), cell.clone(), words.clone()))
+        }),
+        hold: naming.any(|(kind, by)| is_there(kind, by)),
+        references,
+    }
 }
 
 /// The hub namespace of a deployment, and true if another project owns that of its project namespace.
@@ -380,7 +417,7 @@ fn policies_leave(index: &GatewayIndex, kind: KindId, hub: &str, to: &CityRoute)
     leaves(&to.route) || leaves(&Route::City(to.city.clone()))
 }
 
-fn claim_good(index: &GatewayIndex, kind: KindId, hub: &str, copy: Option<&Row<HubCopy>>) -> bool {
+fn is_claim_right(index: &GatewayIndex, kind: KindId, hub: &str, copy: Option<&Row<HubCopy>>) -> bool {
     let Some(copy) = copy else { return true };
     let (Some(policy), Some(route)) = (&copy.digest.claimed_by, copy.digest.route()) else {
         return true;
@@ -406,14 +443,4 @@ fn references(
     Some(references::resolve(of, |kind, name| {
         source_state(index, project, kind, namespace, name)
     }))
-}
-
-fn companion(index: &GatewayIndex, kind: CompanionKind, hub: &str, name: &str) -> bool {
-    let row = index.hub.companions[kind].get(hub, name);
-    row.is_some_and(|row| !row.deleting)
-}
-
-fn companions_hold(index: &GatewayIndex, hub: &str, namespace: &str, name: &str) -> bool {
-    let mut naming = index.hub.secondary.naming(hub, namespace, name);
-    naming.any(|(kind, by)| companion(index, kind, hub, by))
 }

@@ -1,7 +1,7 @@
 //! Events for the suspension of a deployment (contract: federation.md §3.10). A suspended project admits none, so that its
 //! deployments get one when that ends. Pure.
 
-use super::{events::about, observe::Snapshot};
+use super::{events, observe::Snapshot};
 use fedgate_engine::{
     error::{Category, Failure},
     key::Plane,
@@ -26,14 +26,7 @@ fn event(s: &Snapshot, warning: bool, reason: &str, message: String) -> Option<E
     } else {
         "Resuming"
     };
-    Some(Event {
-        plane: Plane::Project(s.project.clone()),
-        about: about(s, source),
-        warning,
-        reason: reason.to_owned(),
-        action: action.to_owned(),
-        message,
-    })
+    Some(events::event(s, source, warning, reason, action, message))
 }
 
 /// The Event for a write that marks the copy, or takes the mark off.

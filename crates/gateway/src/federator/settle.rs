@@ -70,17 +70,13 @@ pub(super) fn settle(
 /// True if the project's API server has stored a status without the gateway's own conditions that were sent with it.
 fn lost_conditions(own: &[String], sent: &[Effect], stored: &Source) -> bool {
     let is_own = |condition: &Value| own.iter().any(|kind| condition["type"] == **kind);
-    let sent = sent.iter().any(|effect| match &effect.write {
-        Write::Apply { body, .. } => {
-            let conditions = body["status"]["conditions"].as_array();
-            conditions.is_some_and(|all| all.iter().any(is_own))
-        }
-        Write::Create { .. }
-        | Write::Replace { .. }
-        | Write::Merge { .. }
-        | Write::Delete { .. }
-        | Write::DeleteNamed => false,
-    });
+    let has_own = |body: &Value| {
+        let conditions = body["status"]["conditions"].as_array();
+        conditions.is_some_and(|all| all.iter().any(is_own))
+    };
+    let sent = sent
+        .iter()
+        .any(|effect| matches!(&effect.write, Write::Apply { body, .. } if has_own(body)));
     let is_elsewhere = stored.conditions == ConditionsAt::Annotation;
     sent && (is_elsewhere || own.iter().all(|kind| stored.status.condition(kind).is_none()))
 }

@@ -3,15 +3,18 @@
 use super::{
     Garbage, NAME,
     decide::{self, CopyDecision, Decision},
-    members,
     observe::{self, Memory},
 };
 use crate::{
     confirm::{self, Origin},
     context::State,
     index::{GatewayIndex, TableId},
-    member::{self, Look, Seen, Subject},
     settings::Settings,
+    single_member::{
+        self, Observation, Probe, decide as member,
+        orphan::{self, Orphan},
+        probe::{Probing, Subject, probe},
+    },
 };
 use fedgate_engine::{
     clock::Now,
@@ -36,8 +39,8 @@ pub enum Basis {
     Copy(Origin),
     /// The end of an object that lived at one member.
     Member(Origin),
-    /// A look at such an object.
-    Look(Look),
+    /// A probe of such an object.
+    Probe(Probe),
 }
 
 impl Garbage {
@@ -104,40 +107,42 @@ impl Copies<'_> {
         if !is_due {
             return Step::Apply(plan, Basis::Member(None));
         }
-        let looks = self
-            .0
-            .memory
-            .lock()
-            .looks
-            .get(run.key)
-            .copied()
-            .unwrap_or_default();
-        let snapshot = observe::member(index, run.key, kind, (run.session.clone(), looks));
-        let next = members::next(&snapshot);
-        let origin = observe::origin_of_member(index, run.key, kind);
-        match next {
-            members::Next::Wait(requeue) => Step::End(requeue),
-            members::Next::Look(look) => Step::Read(Basis::Look(look)),
-            members::Next::LookAgain(requeue) => {
-                *self.0.memory.lock().looks.entry(run.key.clone()).or_default() += 1;
-                Step::End(requeue)
+        let mut probing = {
+            let memory = self.0.memory.lock();
+            let count = memory.probes.get(run.key).copied().unwrap_or_default();
+            Probing {
+                observation: run.session.clone(),
+                count,
             }
-            members::Next::Write(plan) => Step::Apply(plan, Basis::Member(origin)),
-            members::Next::Want(lane) => {
-                index.intents.lanes.want(&run.key.namespace, run.key, Some(&lane));
-                let policies = index.hub_key(TableId::CityPolicies, &run.key.namespace, "");
+        };
+        let step = orphan::next(&Orphan::read(index, run.key, kind), &mut probing);
+        if probing.count > 0 {
+            self.0.memory.lock().probes.insert(run.key.clone(), probing.count);
+        }
+        match step {
+            member::Step::Wait(requeue) => Step::End(requeue),
+            member::Step::Probe(probe) => Step::Read(Basis::Probe(probe)),
+            member::Step::Apply(effect) => {
+                let origin = observe::origin(index, run.key, kind);
+                Step::Apply(Plan::one(*effect), Basis::Member(origin))
+            }
+            member::Step::Write { policy, .. } => {
+                let hub = &run.key.namespace;
+                single_member::request_policy(index, hub, run.key, Some(&policy));
+                let policies = index.hub_key(TableId::CityPolicies, hub, "");
                 run.ctx.queue.extend([policies], Priority::Fresh);
                 // The event of its policy does not enqueue an orphan.
                 Step::End(Requeue::After(run.ctx.settings.sweep_interval))
             }
+            _ => Step::End(Requeue::AwaitChange),
         }
     }
 }
 
 impl Reconciler for Copies<'_> {
     type State = State;
-    /// The state of an object of one member that was read.
-    type Session = Option<Seen>;
+    /// The last observation of an object that lived at one member.
+    type Session = Option<Observation>;
     type Basis = Basis;
 
     const NAME: &'static str = NAME;
@@ -163,7 +168,7 @@ impl Reconciler for Copies<'_> {
     }
 
     async fn read(&self, run: &mut Reconcile<'_, Self>, basis: &Basis) -> Result<Flow, Failure> {
-        let Basis::Look(look) = basis else {
+        let Basis::Probe(question) = basis else {
             return Ok(Flow::Again);
         };
         let (resource, binding) = {
@@ -183,7 +188,7 @@ impl Reconciler for Copies<'_> {
             binding: &binding,
             guards: &[],
         };
-        run.session = Some(member::look(run.ctx, subject, look).await?.seen);
+        run.session = Some(probe(run.ctx, subject, question).await?.observation);
         Ok(Flow::Again)
     }
 
@@ -208,7 +213,7 @@ impl Reconciler for Copies<'_> {
     fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, _: &Plan<Applied>) -> Flow {
         if let Basis::Member(_) = basis {
             run.session = None;
-            self.0.memory.lock().looks.remove(run.key);
+            self.0.memory.lock().probes.remove(run.key);
             return Flow::Again;
         }
         self.0.forget(run.key);
@@ -218,7 +223,7 @@ impl Reconciler for Copies<'_> {
     fn message(&self, basis: &Basis) -> Option<&'static str> {
         Some(match basis {
             Basis::Copy(_) => "orphaned copy deleted",
-            Basis::Member(_) | Basis::Look(_) => "orphaned object of one member stopped",
+            Basis::Member(_) | Basis::Probe(_) => "orphaned object of one member stopped",
         })
     }
 }

@@ -9,7 +9,6 @@ mod brake;
 mod city_sets;
 mod copies;
 pub mod decide;
-mod members;
 mod namespaces;
 mod observe;
 pub mod triggers;

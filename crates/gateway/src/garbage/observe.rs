@@ -3,13 +3,9 @@
 use super::{
     brake::{Brakes, Census, Load},
     decide::{CitySetSnapshot, CopySnapshot, CopyState, NamespaceSnapshot, Origin},
-    members,
 };
 use crate::{
-    index::{GatewayIndex, Kept, ObjectRef, Project, TableId, rows},
-    lane::{Lane, Stage},
-    member::Seen,
-    pin,
+    index::{GatewayIndex, ObjectRef, Project, TableId, rows},
     queries::lifecycle::{earlier_life, home, proven_gone, seems_gone},
 };
 use fedgate_api::{keys, names::city_set_of};
@@ -64,8 +60,8 @@ pub(super) struct Memory {
     pub(super) copies: Since,
     /// Hub Namespaces without origin, unused city sets, and orphaned bindings.
     pub(super) rest: Since,
-    /// How often an object of one member was looked at.
-    pub(super) looks: HashMap<Key, u32>,
+    /// Number of probes of each object that lived at one member.
+    pub(super) probes: HashMap<Key, u32>,
     /// Orphaned copies that count, and the brakes that hold for them.
     pub(super) brakes: Brakes,
 }
@@ -264,13 +260,18 @@ pub(super) fn unproven_namespace(index: &GatewayIndex, key: &Key) -> Option<Plan
         .filter(|_| seems_gone(index, &key.name))
 }
 
-/// Address and UID of the deployment that a copy was made from.
+/// Address and UID of the project's object that a pin or a copy names.
 pub(super) fn origin(index: &GatewayIndex, key: &Key, kind: KindId) -> Option<(Target, Arc<str>)> {
-    let copy = index.hub.copies[kind].get(&key.namespace, &key.name)?;
-    let (project, namespace) = home(index, &key.namespace)?;
+    let (hub, name) = (&key.namespace, &key.name);
+    let pinned = index.pin(kind, hub, name).map(|pin| &pin.source_uid);
+    let copied = || index.hub.copies[kind].get(hub, name)?.digest.source_uid.as_ref();
+    let uid = pinned.or_else(copied)?.clone();
+    let (project, namespace) = home(index, hub)?;
     let resource = &index.kinds[kind].resource;
-    let target = Target::namespaced(Plane::Project(project), resource, &namespace, &key.name);
-    Some((target, copy.digest.source_uid.clone()?))
+    Some((
+        Target::namespaced(Plane::Project(project), resource, &namespace, name),
+        uid,
+    ))
 }
 
 /// True if a pin has no copy, and its object is proven gone.
@@ -279,53 +280,6 @@ pub(super) fn is_pin_orphaned(index: &GatewayIndex, key: &Key, kind: KindId) -> 
     let origin = OriginLookup::of(index, hub).origin_at(index, kind, hub, name);
     let is_gone = !matches!(origin, Origin::Unproven | Origin::There);
     index.hub_proves() && is_gone && index.pin(kind, hub, name).is_some()
-}
-
-/// Takes the snapshot of an object that lived at one member.
-pub(super) fn member<'a>(
-    index: &'a GatewayIndex,
-    key: &Key,
-    kind: KindId,
-    seen: (Option<Seen>, u32),
-) -> members::Snapshot<'a> {
-    let (hub, name) = (&key.namespace, &key.name);
-    let profile = &index.kinds[kind];
-    let pin = index.pin(kind, hub, name);
-    let lane = pin.map(|pin| Lane::At(kind, Stage::Drop, pin.member.clone()));
-    let stopped = lane.filter(|lane| index.is_lane_open(hub, lane));
-    let record = pin::record_name(hub).and_then(|record| {
-        let row = index.hub.pins.get(keys::SYSTEM_NAMESPACE, &record)?;
-        let resource = index.resource(TableId::Pins);
-        let target = Target::namespaced(Plane::Hub, resource, keys::SYSTEM_NAMESPACE, &record);
-        Some((target, row.uid.clone(), row.resource_version()))
-    });
-    members::Snapshot {
-        kind: (kind, profile),
-        target: Target::namespaced(Plane::Hub, &profile.resource, hub, name),
-        copy: index.hub.copies[kind].get(hub, name),
-        binding: index.binding(kind, hub, name),
-        pin,
-        kept: pin.map_or_else(Kept::default, |pin| index.kept(hub, name, pin)),
-        record,
-        key: pin::key(profile, name),
-        stopped: stopped.map(|lane| lane.name(&index.kinds)),
-        cluster: pin.map(|pin| index.pinned_cluster(pin)),
-        seen,
-    }
-}
-
-/// Address and UID of an object that lived at one member.
-pub(super) fn origin_of_member(index: &GatewayIndex, key: &Key, kind: KindId) -> Option<(Target, Arc<str>)> {
-    let uid = index
-        .pin(kind, &key.namespace, &key.name)
-        .map(|pin| pin.source_uid.clone());
-    let Some(uid) = uid else {
-        return origin(index, key, kind);
-    };
-    let (project, namespace) = home(index, &key.namespace)?;
-    let resource = &index.kinds[kind].resource;
-    let target = Target::namespaced(Plane::Project(project), resource, &namespace, &key.name);
-    Some((target, uid))
 }
 
 /// Number of bindings without the template that they were made for.

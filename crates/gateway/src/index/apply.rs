@@ -5,9 +5,10 @@ use super::{
     GatewayIndex, ObjectRef, TableId,
     change::{Change, NamespaceNews},
     rows::{
-        Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
+        Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest,
         Strings, Template, WriteBackDigest,
     },
+    single_member::Pins,
     watches::Command,
 };
 use fedgate_api::names::{self, HubNamespace, ProjectKey};

@@ -21,6 +21,7 @@ mod resources;
 pub mod returned;
 mod rewind;
 pub mod rows;
+pub mod single_member;
 pub mod tables;
 #[cfg(test)]
 mod tests;
@@ -52,16 +53,16 @@ use locations::LocationKind;
 use networking::WorkloadChecks;
 pub use resources::{Resources, resource};
 use rows::{
-    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest, Pins,
+    Binding, Cell, CityPolicy, CitySet, Companion, HubCopy, HubNamespaceDigest, InterpreterDigest,
     PlatformObject, Returned, Source, Strings, WriteBackDigest,
 };
+use single_member::Pins;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 pub use apply_project::NO_PROJECT_UID;
-pub use derived::kept::Kept;
 pub use derived::project_hub::OTHER_HUB;
 pub use project::Project;
 

@@ -5,7 +5,7 @@ use super::{
     derived::known_plane::KnownPlane, derived::ownership::RejectedClaim, derived::project_hub::OtherHub,
     locations,
 };
-use crate::pin;
+use crate::index::single_member::pin;
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::{Key, Kind, Plane},

@@ -11,6 +11,7 @@ mod tests;
 
 use super::{
     context::{Context, State, publish},
+    effects,
     index::{
         GatewayIndex, TableId,
         rows::{PlatformProjection, Unprojected},
@@ -20,7 +21,7 @@ use super::{
 use decide::{Decision, Snapshot, decide};
 use fedgate_engine::{
     key::{Key, Plane},
-    plan::{Applied, Event, ObjectRef, Plan, Requeue},
+    plan::{Applied, Plan, Requeue},
     reconcile::{memory::Memories, normalized::Normalized},
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
     store::table::Row,
@@ -179,23 +180,16 @@ impl Reconciler for Platform {
 async fn report_taken(ctx: &Context<'_>, key: &Key, s: &Snapshot, row: &Row<PlatformProjection>) {
     let (plane, name) = (&key.plane, &*key.name);
     tracing::warn!(%plane, controller = Platform::NAME, kind = %key.kind, name, %key, reason = Verdict::NameTaken.label(), "object of the platform is not projected, the project has one of its own by this name");
-    let event = Event {
-        plane: key.plane.clone(),
-        about: ObjectRef {
-            api_version: s.resource.api_version.clone(),
-            kind: s.resource.kind.clone(),
-            namespace: String::new(),
-            name: name.to_owned(),
-            uid: row.uid.to_string(),
-        },
-        warning: true,
-        reason: "PlatformNameTaken".to_owned(),
-        action: "ProjectingPlatformObject".to_owned(),
-        message: format!(
-            "the platform has a {} {name}, which this project does not get while this object has the name; rename or \
-             delete it",
-            s.resource.kind
-        ),
-    };
-    publish(ctx, event).await;
+    let message = format!(
+        "the platform has a {} {name}, which this project does not get while this object has the name; rename or \
+         delete it",
+        s.resource.kind
+    );
+    let about = effects::about(&s.resource, "", name, &row.uid);
+    let words = ["PlatformNameTaken", "ProjectingPlatformObject"];
+    publish(
+        ctx,
+        effects::event(key.plane.clone(), about, true, words, message),
+    )
+    .await;
 }

@@ -31,10 +31,10 @@ pub struct Snapshot {
     /// Routes whose policy must stay: those in use, those whose policy still claims a binding, and all while the
     /// project's announcements are not visible.
     pub needed: PerKind<BTreeSet<Route>>,
-    /// Names of the lanes that copies and companions are to be given to, each with its `spec`.
-    pub lanes: BTreeMap<String, Value>,
-    /// Names of the lanes whose policy must stay: the wanted ones, and those of labels.
-    pub needed_lanes: BTreeSet<Arc<str>>,
+    /// Names of the delivery policies that copies and companions are to be given to, each with its `spec`.
+    pub delivery: BTreeMap<String, Value>,
+    /// Names of the delivery policies that must stay: the requested ones, and those of labels.
+    pub needed_delivery: BTreeSet<Arc<str>>,
     /// True if absence is proven here: only then is a policy deleted.
     pub proven: bool,
     /// The existing policies.
@@ -49,7 +49,7 @@ pub fn decide(s: &Snapshot) -> Plan<Prepared> {
             plan.effects.extend(ensure(s, id, kind, route));
         }
     }
-    lanes(s, &mut plan);
+    ensure_delivery(s, &mut plan);
     for (name, row) in &s.policies {
         let Some((id, route)) = &row.digest.selects else {
             continue;
@@ -67,9 +67,9 @@ pub fn decide(s: &Snapshot) -> Plan<Prepared> {
     plan
 }
 
-/// Creates and restores the policies of lanes, and deletes those that no object has.
-fn lanes(s: &Snapshot, plan: &mut Plan<Prepared>) {
-    for (name, spec) in &s.lanes {
+/// Creates and restores delivery policies, and deletes those that no object has.
+fn ensure_delivery(s: &Snapshot, plan: &mut Plan<Prepared>) {
+    for (name, spec) in &s.delivery {
         let had = s.policies.iter().find(|(had, _)| **had == **name);
         let reason = match had {
             None if s.open => WriteReason::CreateCityPolicy,
@@ -81,7 +81,7 @@ fn lanes(s: &Snapshot, plan: &mut Plan<Prepared>) {
         plan.effects.push(apply_spec(s, name, spec, reason));
     }
     for (name, row) in &s.policies {
-        let leaves = row.digest.lane.is_some() && !s.needed_lanes.contains(name);
+        let leaves = row.digest.lane.is_some() && !s.needed_delivery.contains(name);
         if leaves && !row.deleting && s.proven {
             plan.effects.push(delete(s, name, row));
         }
@@ -171,8 +171,8 @@ fn deleted<'a>(
         .filter_map(|e| s.policies.iter().find(|(name, _)| **name == *e.target.name))
 }
 
-/// The names of the lanes whose policy the plan deletes, each with the hub namespace.
-pub fn withdrawn_lanes(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, Arc<str>)> {
+/// The names of the delivery policies that the plan deletes, each with the hub namespace.
+pub fn withdrawn_delivery(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, Arc<str>)> {
     deleted(s, plan)
         .filter(|(_, row)| row.digest.lane.is_some())
         .map(|(name, _)| (s.namespace.clone(), name.clone()))

@@ -17,7 +17,7 @@ use super::{
     context::{Context, State, Withdrawn, record_refusal},
     queries::lifecycle,
 };
-use decide::{decide, withdrawing, withdrawn_lanes};
+use decide::{decide, withdrawing, withdrawn_delivery};
 use fedgate_engine::{
     error::Failure,
     key::Key,
@@ -48,13 +48,16 @@ impl Reconciler for Policies {
             return Step::End(Requeue::AwaitChange);
         };
         let plan = decide(&snapshot);
-        let (routes, lanes) = (withdrawing(&snapshot, &plan), withdrawn_lanes(&snapshot, &plan));
+        let (routes, delivery) = (
+            withdrawing(&snapshot, &plan),
+            withdrawn_delivery(&snapshot, &plan),
+        );
         // A deletion because the project namespace is missing needs confirmation by the project's plane.
-        let is_idle = routes.is_empty() && lanes.is_empty();
+        let is_idle = routes.is_empty() && delivery.is_empty();
         let suspected = !is_idle && !index.owners.contains_key(hub);
         let gone = suspected.then(|| lifecycle::origin_namespace(&index, hub));
         // From here on no controller may rely on these policies; see `GatewayIndex::is_ready`.
-        run.session.record(&mut index, routes, lanes);
+        run.session.record(&mut index, routes, delivery);
         Step::Apply(plan, gone)
     }
 

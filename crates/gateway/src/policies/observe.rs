@@ -2,8 +2,10 @@
 
 use super::decide::Snapshot;
 use crate::{
-    index::{GatewayIndex, TableId},
-    lane::{Lane, Stage},
+    index::{
+        GatewayIndex, TableId,
+        single_member::{DeliveryPolicy, Stage},
+    },
     queries::{cities::policy_claims, lifecycle},
 };
 use fedgate_kinds::PerKind;
@@ -13,7 +15,7 @@ use std::{
     sync::Arc,
 };
 
-/// Names of the lanes that copies and companions of a hub namespace are labelled with.
+/// Names of the delivery policies on the labels of copies and companions of a hub namespace.
 fn labelled(index: &GatewayIndex, hub: &str) -> BTreeSet<Arc<str>> {
     let hub_tables = &index.hub;
     let copies = hub_tables.copies.iter().flat_map(|table| table.in_namespace(hub));
@@ -69,33 +71,33 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
                 .collect()
         })
         .collect();
-    // Without a project namespace, or with another one, only those lanes are needed in which copies and companions end.
-    let is_last = |lane: &&Lane| match lane {
-        Lane::At(_, stage, _) => *stage == Stage::Drop && index.has_pins_in(hub),
-        Lane::Park(_) | Lane::WithNone => true,
-        Lane::Choose(..) | Lane::With(_) | Lane::Keep(_) => false,
+    // Without a project namespace, or with another one, only those delivery policies are needed by which copies and companions end.
+    let is_last = |policy: &&DeliveryPolicy| match policy {
+        DeliveryPolicy::At(_, stage, _) => *stage == Stage::Withdraw && index.has_pins_in(hub),
+        DeliveryPolicy::Suspend(_) | DeliveryPolicy::WithNone => true,
+        DeliveryPolicy::Choose(..) | DeliveryPolicy::With(_) | DeliveryPolicy::Preserve(_) => false,
     };
-    let wanted = index.intents.lanes.wanted(hub).into_iter();
-    let wanted = wanted.filter(|lane| owner.is_some() && !earlier || is_last(lane));
-    let lanes: BTreeMap<String, Value> = wanted
-        .map(|lane| (lane.name(&index.kinds), lane.spec(&index.kinds, hub)))
+    let requested = index.intents.requested.of(hub).into_iter();
+    let requested = requested.filter(|policy| owner.is_some() && !earlier || is_last(policy));
+    let delivery: BTreeMap<String, Value> = requested
+        .map(|policy| (policy.name(&index.kinds), policy.spec(&index.kinds, hub)))
         .collect();
-    let mut needed_lanes = if index.has_pins() {
+    let mut needed_delivery = if index.has_pins() {
         labelled(index, hub)
     } else {
         BTreeSet::new()
     };
-    needed_lanes.extend(lanes.keys().map(|name| Arc::from(name.as_str())));
+    needed_delivery.extend(delivery.keys().map(|name| Arc::from(name.as_str())));
     let claiming = policies
         .iter()
         .filter(|(name, row)| row.digest.lane.is_some() && index.hub.secondary.claims(hub, name));
-    needed_lanes.extend(claiming.map(|(name, _)| name.clone()));
+    needed_delivery.extend(claiming.map(|(name, _)| name.clone()));
     if hidden {
-        needed_lanes.extend(policies.iter().map(|(name, _)| name.clone()));
+        needed_delivery.extend(policies.iter().map(|(name, _)| name.clone()));
     }
     Some(Snapshot {
-        lanes,
-        needed_lanes,
+        delivery,
+        needed_delivery,
         kinds: index.kinds.clone(),
         resource: index.resource(TableId::CityPolicies).clone(),
         namespace: hub.into(),

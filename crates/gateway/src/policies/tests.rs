@@ -71,8 +71,8 @@ fn snapshot(used: &[&str], policies: Vec<(Arc<str>, Row<CityPolicy>)>) -> Snapsh
         used: vec![routes(used)].into(),
         needed: vec![routes(used)].into(),
         policies,
-        lanes: BTreeMap::new(),
-        needed_lanes: BTreeSet::new(),
+        delivery: BTreeMap::new(),
+        needed_delivery: BTreeSet::new(),
     }
 }
 

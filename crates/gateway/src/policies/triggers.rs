@@ -11,7 +11,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
     let key = |hub: &str| index.hub_key(TableId::CityPolicies, hub, "");
     match change {
         Change::HubNamespace { hub, .. }
-        // In a namespace without its project the pins say whether the last lane is needed.
+        // In a namespace without its project the pins say whether the last delivery policy is needed.
         | Change::Copy {
             copy: ObjectRef { hub, .. },
             news: CopyNews::Moved | CopyNews::Pinned,

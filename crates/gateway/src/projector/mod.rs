@@ -16,14 +16,14 @@ use super::{
     index::{self, GatewayIndex, TableId, derived::project_hub::NamedHub, rows::Source},
     projection::{self, Decision, Rejection},
 };
-use crate::queries::instances;
+use crate::{effects, queries::instances};
 use decide::{Reporting, Snapshot};
 use fedgate_api::names::HubNamespace;
 use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
     metrics::Stage,
-    plan::{Applied, Endpoint, Event, ObjectRef, Plan, Prepared, Requeue, Target},
+    plan::{Applied, Endpoint, Event, Plan, Prepared, Requeue, Target},
     reconcile::{
         memory::Memories,
         quarantine::RETRY_AFTER,
@@ -160,7 +160,13 @@ impl Reconciler for Projector {
         let s = &basis.snapshot;
         if basis.resumed {
             let message = "Instances are projected again".to_owned();
-            publish_delay(run.ctx, s, false, "Resumed", message).await;
+            if let Some(source) = &s.source {
+                publish(
+                    run.ctx,
+                    event(s, source, false, ["Resumed", "Projecting"], message),
+                )
+                .await;
+            }
             return Ok(Flow::Again);
         }
         if let Some(rejection) = &basis.rejection {
@@ -277,41 +283,17 @@ async fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot, rejection: Rejec
     let (Some(source), false) = (&s.source, is_foreign) else {
         return next;
     };
-    let note = Event {
-        plane: s.plane(),
-        about: about(s, source),
-        warning: true,
-        reason: format!("Quarantined{}", camel(verdict.label())),
-        action: "QuarantiningProjection".to_owned(),
-        message,
-    };
-    publish(ctx, note).await;
+    let reason = format!("Quarantined{}", camel(verdict.label()));
+    let words = [reason.as_str(), "QuarantiningProjection"];
+    publish(ctx, event(s, source, true, words, message)).await;
     next
 }
 
-/// The project's deployment as an Event refers to it.
-fn about(s: &Snapshot, source: &Row<Source>) -> ObjectRef {
-    ObjectRef {
-        api_version: s.profile().resource.api_version.clone(),
-        kind: s.profile().resource.kind.clone(),
-        namespace: s.namespace.to_string(),
-        name: s.deployment().unwrap_or_default().to_owned(),
-        uid: source.uid.to_string(),
-    }
-}
-
-/// Publishes an Event on the project's deployment of a write-back.
-async fn publish_delay(ctx: &Context<'_>, s: &Snapshot, warning: bool, reason: &str, message: String) {
-    let Some(source) = &s.source else { return };
-    let event = Event {
-        plane: s.plane(),
-        about: about(s, source),
-        warning,
-        reason: reason.to_owned(),
-        action: "Projecting".to_owned(),
-        message,
-    };
-    publish(ctx, event).await;
+/// An Event on the project's deployment of a write-back.
+fn event(s: &Snapshot, source: &Row<Source>, warning: bool, words: [&str; 2], message: String) -> Event {
+    let name = s.deployment().unwrap_or_default();
+    let about = effects::about(&s.profile().resource, &s.namespace, name, &source.uid);
+    effects::event(s.plane(), about, warning, words, message)
 }
 
 /// Tells the tenant, once, that an Instance has not been written into its project for a minute. A project that is down
@@ -327,7 +309,13 @@ async fn report_delay(run: &mut Reconcile<'_, Projector>, s: &Snapshot, failure:
     let (verb, category, since) = (failure.verb, failure.category.as_str(), known.since);
     let message =
         format!("{verb} of Instances in this project fails ({category}) since {since}; it is tried again");
-    publish_delay(run.ctx, s, true, "ProjectionDelayed", message).await;
+    if let Some(source) = &s.source {
+        publish(
+            run.ctx,
+            event(s, source, true, ["ProjectionDelayed", "Projecting"], message),
+        )
+        .await;
+    }
 }
 
 fn camel(reason: &str) -> String {

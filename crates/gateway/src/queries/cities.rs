@@ -315,7 +315,8 @@ mod tests {
             let key = index.source_key(KindId::FIRST, &shop, "default", &format!("d-{n}"));
             federator::observe::observe(index, &key, &shop)
                 .unwrap()
-                .over_city_limit
+                .readiness
+                .is_over_city_limit
         };
         let used = index.cities_of_kind(KindId::FIRST, HUB);
         assert_eq!(used.len(), CITY_LIMIT);

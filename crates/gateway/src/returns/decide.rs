@@ -1,9 +1,10 @@
 //! The decision for a Secret that a member returns: a pure function of the snapshot (contract: clusters.md §7 rule 3).
 
 use crate::{
-    index::rows::{HubCopy, OwnReturn, Returned, Source},
-    lane::{CopyLane, Stage},
-    pin::Pin,
+    index::{
+        rows::{HubCopy, OwnReturn, Returned, Source},
+        single_member::{CopyPolicy, Pin, Stage},
+    },
     projection::Decision,
     reason::{Verdict, WriteReason},
 };
@@ -260,8 +261,10 @@ fn gone(s: &Snapshot) -> Decision {
         return Decision::Do(delete(WriteReason::ReplaceReturn));
     }
     let is_delivered = object.copy.as_ref().is_some_and(|copy| {
-        let lane = CopyLane::read(s.kind_of(object), copy.digest.lane.as_deref());
-        object.pin.is_some() && !copy.deleting && matches!(lane, CopyLane::At(Stage::Pin | Stage::Hold, _))
+        let policy = CopyPolicy::read(s.kind_of(object), copy.digest.lane.as_deref());
+        object.pin.is_some()
+            && !copy.deleting
+            && matches!(policy, CopyPolicy::At(Stage::Preserve | Stage::Suspend, _))
     });
     // While the object lives or is at its member, what came back stays until its copy is delivered again: a hub may have lost
     // copy and pin.

@@ -12,6 +12,7 @@ mod tests;
 use super::{
     confirm,
     context::{self, Context, Shared, State, publish},
+    effects,
     index::{GatewayIndex, derived::project_hub::NamedHub, rows::Returned},
     projection::{self, Decision, Rejection},
     reason::Verdict,
@@ -21,7 +22,7 @@ use fedgate_api::names::return_name;
 use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
-    plan::{Applied, Event, ObjectRef, Plan, Prepared, Requeue, Target, Write},
+    plan::{Applied, Plan, Prepared, Requeue, Target, Write},
     reconcile::{
         memory::Memories,
         quarantine::RETRY_AFTER,
@@ -256,21 +257,9 @@ async fn quarantine(
     } else {
         "ReturnRejected"
     };
-    let note = Event {
-        plane: s.plane(),
-        about: ObjectRef {
-            api_version: resource.api_version.clone(),
-            kind: resource.kind.clone(),
-            namespace: s.namespace.to_string(),
-            name: object.name.to_string(),
-            uid: source.uid.to_string(),
-        },
-        warning: true,
-        reason: reason.to_owned(),
-        action: "ReturningSecret".to_owned(),
-        message,
-    };
-    publish(ctx, note).await;
+    let about = effects::about(resource, &s.namespace, &object.name, &source.uid);
+    let words = [reason, "ReturningSecret"];
+    publish(ctx, effects::event(s.plane(), about, true, words, message)).await;
     next
 }
 

@@ -17,6 +17,7 @@ mod wanted;
 
 use super::{
     context::{State, publish},
+    effects,
     index::{GatewayIndex, TableId, rows::WorkloadDigest},
     reason::Verdict,
 };
@@ -35,21 +36,15 @@ use observe::NoSnapshot;
 use std::{collections::BTreeSet, time::Duration};
 
 /// A warning about the Workload of a key; reason and action are those of the Event.
-fn warning(key: &Key, uid: String, [reason, action]: [&str; 2], message: String) -> Event {
-    Event {
-        plane: key.plane.clone(),
-        about: ObjectRef {
-            api_version: fedgate_api::API_VERSION.to_owned(),
-            kind: "Workload".to_owned(),
-            namespace: key.namespace.to_string(),
-            name: key.name.to_string(),
-            uid,
-        },
-        warning: true,
-        reason: reason.to_owned(),
-        action: action.to_owned(),
-        message,
-    }
+fn warning(key: &Key, uid: String, words: [&str; 2], message: String) -> Event {
+    let about = ObjectRef {
+        api_version: fedgate_api::API_VERSION.to_owned(),
+        kind: "Workload".to_owned(),
+        namespace: key.namespace.to_string(),
+        name: key.name.to_string(),
+        uid,
+    };
+    effects::event(key.plane.clone(), about, true, words, message)
 }
 
 /// A Workload whose key fails for this time is reported to its tenant.

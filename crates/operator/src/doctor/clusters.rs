@@ -3,7 +3,7 @@
 use super::{Check, Finding, PreflightError, Subject, definitions};
 use crate::membership::cluster::Cluster;
 use fedgate_engine::plane::client::PlaneClient;
-use fedgate_gateway::lane::NO_MEMBER;
+use fedgate_gateway::index::single_member::NO_MEMBER;
 use kube::core::ApiResource;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@
 use super::{Check, Finding, Subject};
 use crate::membership::cluster::Cluster;
 use fedgate_engine::{executor::at_member, plane::watch::is_not_served};
-use fedgate_gateway::member::proves_absence;
+use fedgate_gateway::single_member::probe::proves_absence;
 use fedgate_kinds::{FederatedKind, FinishedWhen};
 use futures::{StreamExt, stream};
 use kube::{

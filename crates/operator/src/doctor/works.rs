@@ -1,7 +1,7 @@
 //! Works that are being deleted, do not end and preserve their objects: they hold their Clusters, too (contract: clusters.md V4).
 
 use super::{Check, Finding, PreflightError, Subject};
-use fedgate_gateway::member::{is_stuck, named, works_resource};
+use fedgate_gateway::single_member::probe::{is_stuck, named, works_resource};
 use fedgate_kinds::FederatedKind;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;

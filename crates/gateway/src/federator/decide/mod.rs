@@ -1,9 +1,9 @@
 //! The decision for a deployment: a pure function of snapshot, memory and time (contract: federation.md §3.4).
 
-pub(super) mod copy;
-pub(super) mod deletion;
-pub(super) mod lanes;
-pub(super) mod status;
+mod copy;
+mod deletion;
+mod single_member;
+mod status;
 mod suspension;
 
 pub use status::status_digests;
@@ -15,31 +15,25 @@ use super::{
     observe::{HubNamespaceState, Snapshot},
     pauses,
 };
-use crate::reason::WriteReason;
 use crate::{
     index::{
         derived::project_hub::NamedHub,
         rows::{HubCopy, Source},
     },
-    member::Look,
     rate_limit::{Class, Permit},
+    reason::WriteReason,
     references,
+    single_member::Probe,
 };
-use copy::{copy_step, delete_copy};
-use deletion::delete_step;
-use fedgate_api::keys;
+use fedgate_api::{keys, names::HubNamespace};
 use fedgate_engine::{
     clock::Now,
     key::Plane,
-    plan::{Effect, Endpoint, Plan, Prepared, Requeue, Target, Write},
-    reconcile::memory::MemoryUpdate,
+    plan::{Effect, Plan, Prepared, Requeue, Target, Write},
     store::table::Row,
 };
-use lanes::Case;
 use serde_json::{Value, json};
-use status::{delay_step, status_step};
 use std::time::Duration;
-use suspension::suspension_step;
 
 /// Reasons of the writes that bring a copy to the hub, each of which needs a permit.
 pub const WRITES: [WriteReason; 5] = [
@@ -59,18 +53,9 @@ pub struct Settings {
     pub release_after: Option<Duration>,
 }
 
-/// A decision.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Decision {
-    /// The action.
-    pub action: Action,
-    /// The memory update.
-    pub memory: MemoryUpdate<Memory>,
-}
-
-/// An action.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Action {
+/// The next step for a deployment.
+#[derive(Debug)]
+pub enum Step {
     /// Read these bodies and decide again: the plan needs them.
     Read {
         /// The project's object.
@@ -78,96 +63,118 @@ pub enum Action {
         /// The hub's copy.
         copy: bool,
     },
-    /// Execute the plan if a GET from the project shows the object of the index: another API server may show an
-    /// older state.
-    Confirm(Plan<Prepared>),
-    /// Ask the hub whether it has a copy or a binding that the index does not show, and decide again if it has
-    /// none.
+    /// Ask the hub whether it has a copy or a binding that the index does not show, and decide again if it has none.
     ConfirmGone,
-    /// See for this outside the index and decide again.
-    Look(Look),
+    /// Ask Karmada or the member of an object that lives at one member, and decide again.
+    Probe(Probe),
     /// Get a permit for the hub and decide again.
     Permit(Class),
-    /// Execute the plan; an empty plan ends the reconcile.
-    Apply(Plan<Prepared>),
+    /// Execute this.
+    Act(Box<Act>),
+    /// Nothing to do until this time.
+    Wait(Requeue),
 }
 
-/// Decides.
-pub fn decide(s: &Snapshot, memory: &Memory, settings: &Settings, permit: Permit, now: Now) -> Decision {
-    let mut observed = memory.clone();
-    match step(s, &mut observed, settings, permit, now) {
-        Step::Permit(class) => Decision {
-            action: Action::Permit(class),
-            memory: MemoryUpdate::observed(observed),
-        },
-        Step::Look(look) => Decision {
-            action: Action::Look(look),
-            memory: MemoryUpdate::observed(observed),
-        },
-        Step::ConfirmGone => Decision {
-            action: Action::ConfirmGone,
-            memory: MemoryUpdate::observed(observed),
-        },
-        Step::Read(source, copy) => Decision {
-            action: Action::Read { source, copy },
-            memory: MemoryUpdate::observed(observed),
-        },
-        Step::Act(act) => Decision {
-            action: if act.confirmed {
-                Action::Apply(act.plan)
-            } else {
-                Action::Confirm(act.plan)
-            },
-            memory: MemoryUpdate {
-                observed,
-                applied: act.applied,
-            },
-        },
-        Step::Wait(next) => Decision {
-            action: Action::Apply(Plan::wait(next)),
-            memory: MemoryUpdate::observed(observed),
-        },
+/// A plan, and the memory after all of it was applied.
+#[derive(Debug)]
+pub struct Act {
+    /// The plan.
+    pub plan: Plan<Prepared>,
+    /// The memory once every effect of the plan is applied.
+    pub applied: Memory,
+    /// True if the plan is executed only once a GET from the project shows the object of the index: another API server may
+    /// show an older state.
+    pub needs_get: bool,
+}
+
+impl Act {
+    /// A plan that needs no GET.
+    pub(super) fn new(plan: Plan<Prepared>, applied: Memory) -> Self {
+        Self {
+            plan,
+            applied,
+            needs_get: false,
+        }
     }
 }
 
-/// The next step. Observations update the memory at once; the effect of a write on it belongs to the write.
-fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, now: Now) -> Step {
+/// Nothing to do until the next event.
+const WAIT: Step = Step::Wait(Requeue::AwaitChange);
+
+impl Step {
+    /// Limits the time until the next reconcile.
+    fn by(self, next: Requeue) -> Self {
+        match self {
+            Self::Act(mut act) => {
+                act.plan.next = act.plan.next.earlier(next);
+                Self::Act(act)
+            }
+            Self::Wait(later) => Self::Wait(later.earlier(next)),
+            step => step,
+        }
+    }
+
+    /// Makes the execution depend on a GET of the object from its project.
+    fn after_get(self) -> Self {
+        match self {
+            Self::Act(mut act) => {
+                act.needs_get = true;
+                Self::Act(act)
+            }
+            step => step,
+        }
+    }
+}
+
+fn act(effect: Effect, applied: Memory) -> Step {
+    Step::Act(Box::new(Act::new(Plan::one(effect), applied)))
+}
+
+/// The basis of the decision on a deployment that exists.
+#[derive(Debug, Clone, Copy)]
+struct Pass<'a> {
+    s: &'a Snapshot,
+    source: &'a Row<Source>,
+    settings: &'a Settings,
+    permit: Permit,
+    now: Now,
+}
+
+/// Decides. What was observed updates the memory at once; the effect of a write on it belongs to the write ([`Act::applied`]).
+pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, now: Now) -> Step {
     let Some(source) = &s.source else {
         *memory = Memory::default();
-        return Step::Wait(Requeue::AwaitChange);
+        return WAIT;
+    };
+    let p = &Pass {
+        s,
+        source,
+        settings,
+        permit,
+        now,
     };
     if s.named_hub == NamedHub::Other {
-        // A name that a tenant writes keeps no cell of this hub running while the project is suspended.
-        let marks = s.suspended.then(|| suspension_step(s, source, memory, permit));
-        return marks.flatten().unwrap_or(Step::Wait(Requeue::AwaitChange));
+        // While a project is suspended, its deployments do not keep cells of this hub running, even if a tenant edits the hub
+        // annotation.
+        let marks = s.suspended.then(|| suspension::suspend(p, memory));
+        return marks.flatten().unwrap_or(WAIT);
     }
     if let Some(delay) = s.delay.as_ref().filter(|_| s.complete && !s.suspended)
-        && let Some(step) = delay_step(s, source, delay, memory, settings, now)
+        && let Some(step) = status::report_delay(p, delay, memory)
     {
         return step;
     }
-    let ours = has_finalizer(source, keys::FEDERATOR_FINALIZER);
     if source.deleting {
+        let ours = has_finalizer(source, keys::FEDERATOR_FINALIZER);
         return if ours && s.complete {
-            match &s.lanes {
-                Some(lanes) => {
-                    let case = Case {
-                        s,
-                        lanes,
-                        source,
-                        now,
-                    };
-                    lanes::deletion::delete_step(&case, memory, settings, permit)
-                }
-                None => delete_step(s, source, memory, settings, now),
-            }
+            deletion::delete(p, memory)
         } else {
-            Step::Wait(Requeue::AwaitChange)
+            WAIT
         };
     }
     memory.pause_failed &= pauses::differs(s);
-    memory.unguarded = false;
-    if let Some(step) = suspension_step(s, source, memory, permit) {
+    memory.member.deletion.is_unguarded = false;
+    if let Some(step) = suspension::suspend(p, memory) {
         return step;
     }
     let mut next = Requeue::AwaitChange;
@@ -175,108 +182,43 @@ fn step(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, 
     let is_valid = conditions::invalid(s, source).is_none() && !s.lacks_api() && !s.lacks_sources();
     if (is_valid || keeps_member(s, source)) && s.hub_state != HubNamespaceState::Claimed {
         if s.hub.is_none() {
-            return Step::Wait(Requeue::AwaitChange);
+            return WAIT;
         }
-        // A suspended project refuses the patch; a deployment that was announced before is carried as it was.
-        if s.suspended && !is_announced(s, source) {
-            return Step::Wait(Requeue::AwaitChange);
-        }
-        if let Some(effect) = project_patch(s, source).filter(|_| is_valid && !s.suspended) {
-            // The city counts as announced once this patch is answered; the copy follows in the next pass.
-            return act(effect, memory.clone());
-        }
-        // An object with a member ends step by step (`garbage::members`).
-        if s.complete
-            && s.hub_state == HubNamespaceState::EarlierLife
-            && s.lanes.is_none()
-            && let Some(copy) = s.copy.as_ref().filter(|copy| is_anothers(copy, source))
-        {
-            return act(
-                delete_copy(s, copy, WriteReason::DrainEarlierLife),
-                memory.clone(),
-            )
-            .unconfirmed();
-        }
-        if s.hub_state == HubNamespaceState::Ours && s.is_ready {
-            let step = match &s.lanes {
-                Some(lanes) => {
-                    let case = Case {
-                        s,
-                        lanes,
-                        source,
-                        now,
-                    };
-                    lanes::copy_step(&case, memory, permit)
-                }
-                None => copy_step(s, source, memory, permit, now),
-            };
-            match step {
-                Step::Wait(later) => next = later,
-                step => return step,
-            }
+        match carry(p, is_valid, memory) {
+            Step::Wait(later) => next = later,
+            step => return step,
         }
     }
     if !s.complete || s.suspended {
         return Step::Wait(next);
     }
-    status_step(s, source, memory, settings, now).by(next)
+    status::return_status(p, memory).by(next)
 }
 
-pub(super) enum Step {
-    /// Read the bodies of the source and of the copy, as needed.
-    Read(bool, bool),
-    /// Confirm that the hub has nothing of the deployment.
-    ConfirmGone,
-    /// See for this.
-    Look(Look),
-    /// Get a permit of this class.
-    Permit(Class),
-    /// Execute this.
-    Act(Box<Act>),
-    /// Nothing to do now.
-    Wait(Requeue),
-}
-
-impl Step {
-    /// Limits the time until the next reconcile.
-    pub(super) fn by(self, next: Requeue) -> Self {
-        match self {
-            step @ (Self::Read(..) | Self::ConfirmGone | Self::Look(_) | Self::Permit(_)) => step,
-            Self::Act(act) => Self::Act(Box::new(Act {
-                plan: act.plan.by(next),
-                ..*act
-            })),
-            Self::Wait(later) => Self::Wait(later.earlier(next)),
-        }
+/// Announces the deployment, and brings its copy to the hub.
+fn carry(p: &Pass<'_>, is_valid: bool, memory: &mut Memory) -> Step {
+    let Pass { s, source, .. } = *p;
+    // A suspended project refuses the patch; a deployment that was announced before is carried as it was.
+    if s.suspended && !is_announced(s, source) {
+        return WAIT;
     }
-
-    /// Makes the execution depend on a GET of the object from its project.
-    pub(super) fn unconfirmed(self) -> Self {
-        match self {
-            Self::Act(act) => Self::Act(Box::new(Act {
-                confirmed: false,
-                ..*act
-            })),
-            step => step,
-        }
+    if let Some(effect) = announce(s, source).filter(|_| is_valid && !s.suspended) {
+        // The city counts as announced once this patch is answered; the copy follows in the next pass.
+        return act(effect, memory.clone());
     }
-}
-
-/// A plan, and the memory after all of it was applied.
-pub(super) struct Act {
-    plan: Plan<Prepared>,
-    applied: Memory,
-    /// True if no GET from the project is needed.
-    confirmed: bool,
-}
-
-impl Act {
-    pub(super) fn new(plan: Plan<Prepared>, applied: Memory) -> Self {
-        Self {
-            plan,
-            applied,
-            confirmed: true,
-        }
+    // The copy of an object that lives at one member ends step by step (`single_member::orphan`).
+    if s.complete
+        && s.hub_state == HubNamespaceState::EarlierLife
+        && s.single_member.is_none()
+        && let Some(copy) = s.copy.as_ref().filter(|copy| is_anothers(copy, source))
+    {
+        let effect = copy::delete_copy(s, copy, WriteReason::DrainEarlierLife);
+        return act(effect, memory.clone()).after_get();
+    }
+    if s.hub_state == HubNamespaceState::Ours && s.readiness.is_ready {
+        copy::sync(p, memory)
+    } else {
+        WAIT
     }
 }
 
@@ -286,13 +228,9 @@ fn is_anothers(copy: &Row<HubCopy>, source: &Row<Source>) -> bool {
     !copy.deleting && from.is_some_and(|uid| *uid != source.uid)
 }
 
-pub(super) fn act(effect: Effect, applied: Memory) -> Step {
-    Step::Act(Box::new(Act::new(Plan::one(effect), applied)))
-}
-
 /// True if a spec is refused of an object that has its member: its copy stays on its way, with the spec that it has.
 fn keeps_member(s: &Snapshot, source: &Row<Source>) -> bool {
-    let has_member = s.lanes.as_ref().is_some_and(|lanes| lanes.pinned().is_some());
+    let has_member = s.single_member.as_ref().is_some_and(|at| at.pinned().is_some());
     has_member && s.copy.is_some() && s.keeps_spec(source) && conditions::misplaced(s, source).is_none()
 }
 
@@ -301,7 +239,7 @@ fn has_finalizer(source: &Row<Source>, finalizer: &str) -> bool {
 }
 
 fn is_announced(s: &Snapshot, source: &Row<Source>) -> bool {
-    let hub = s.hub.as_ref().map(fedgate_api::names::HubNamespace::as_str);
+    let hub = s.hub.as_ref().map(HubNamespace::as_str);
     has_finalizer(source, keys::FEDERATOR_FINALIZER) && source.digest.federation_namespace.as_deref() == hub
 }
 
@@ -325,7 +263,7 @@ pub(super) fn copy_target(s: &Snapshot) -> Target {
 }
 
 /// Finalizers and annotations that the project's object must have before any hub write.
-fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
+fn announce(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
     let mut annotations = serde_json::Map::new();
     let hub = s.hub.as_ref()?.as_str();
     if source.digest.federation_namespace.as_deref() != Some(hub) {
@@ -336,11 +274,11 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
     if !finalizers.contains(&keys::FEDERATOR_FINALIZER) {
         finalizers.push(keys::FEDERATOR_FINALIZER);
     }
-    if let (Some(rules), Some(found)) = (&s.profile().companions, &s.references) {
+    if let (Some(rules), Some(found)) = (&s.profile().companions, &s.companions.references) {
         let any = !source.digest.references.is_empty();
         if any && !finalizers.contains(&keys::REFERENCED_DATA_FINALIZER) {
             finalizers.push(keys::REFERENCED_DATA_FINALIZER);
-        } else if !any && !s.companions_hold {
+        } else if !any && !s.companions.hold {
             finalizers.retain(|f| *f != keys::REFERENCED_DATA_FINALIZER);
         }
         if !found.resolving {
@@ -386,10 +324,5 @@ fn project_patch(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
     let write = Write::Merge {
         patch: json!({"metadata": metadata}),
     };
-    Some(Effect {
-        target: source_target(s),
-        endpoint: Endpoint::Main,
-        write,
-        reason: WriteReason::Announce.into(),
-    })
+    Some(Effect::main(source_target(s), write, WriteReason::Announce))
 }

@@ -1,7 +1,7 @@
 //! The copy of a suspended deployment. Its mark is written by itself where the copy cannot be updated as a whole, e.g. because
 //! the deployment is invalid: no tenant keeps its cells running by an edit that is not carried.
 
-use super::{Act, Step, copy::held_up, copy_target};
+use super::{Act, Pass, Step, copy::await_permit, copy_target};
 use crate::{
     federator::{
         conditions,
@@ -9,26 +9,22 @@ use crate::{
         observe::{HubNamespaceState, Snapshot},
         pauses,
     },
-    index::rows::{HubCopy, Source},
-    rate_limit::{Class, Permit},
+    index::rows::HubCopy,
+    rate_limit::Class,
     reason::WriteReason,
 };
 use fedgate_engine::{
-    plan::{Effect, Endpoint, Plan, Write},
+    plan::{Effect, Plan, Write},
     store::table::Row,
 };
 use serde_json::{Value, json};
 
 /// Marks the copy, or takes the mark off.
-pub(super) fn suspension_step(
-    s: &Snapshot,
-    source: &Row<Source>,
-    memory: &Memory,
-    permit: Permit,
-) -> Option<Step> {
+pub(super) fn suspend(p: &Pass<'_>, memory: &Memory) -> Option<Step> {
+    let Pass { s, source, .. } = *p;
     let key = s.profile().suspension_mark()?;
     let copy = unmarked(s)?;
-    if let Some(step) = held_up(permit, Class::Update) {
+    if let Some(step) = await_permit(p, Class::Update) {
         return Some(step);
     }
     let mark = if source.digest.suspended {
@@ -36,14 +32,8 @@ pub(super) fn suspension_step(
     } else {
         Value::Null
     };
-    let effect = Effect {
-        target: copy_target(s),
-        endpoint: Endpoint::Main,
-        write: Write::Merge {
-            patch: json!({"metadata": {"uid": &*copy.uid, "annotations": {key: mark}}}),
-        },
-        reason: WriteReason::SuspendCopy.into(),
-    };
+    let patch = json!({"metadata": {"uid": &*copy.uid, "annotations": {key: mark}}});
+    let effect = Effect::main(copy_target(s), Write::Merge { patch }, WriteReason::SuspendCopy);
     let mut plan = Plan::one(effect);
     plan.notes.extend(pauses::changed(s));
     Some(Step::Act(Box::new(Act::new(plan, memory.clone()))))
@@ -51,14 +41,9 @@ pub(super) fn suspension_step(
 
 /// The copy, if its mark is not that of its deployment and is written by itself.
 pub fn unmarked(s: &Snapshot) -> Option<&Row<HubCopy>> {
-    s.profile().suspension_mark()?;
     let (source, copy) = (s.source.as_ref()?, s.copy.as_ref()?);
-    let is_ours = s.hub_state == HubNamespaceState::Ours
-        && !source.deleting
-        && !copy.deleting
-        && copy.digest.source_uid.as_ref() == Some(&source.uid);
-    let differs = source.digest.suspended != copy.digest.suspended;
-    let furnished = s.companions_there && s.references.as_ref().is_none_or(|r| !r.resolving);
-    let is_held = || conditions::invalid(s, source).is_some() || s.asks_for.is_some() || !furnished;
-    (is_ours && differs && (s.suspended || !source.digest.suspended && is_held())).then_some(copy)
+    let differs = pauses::differs(s) && s.hub_state == HubNamespaceState::Ours && !copy.deleting;
+    let is_held =
+        || conditions::invalid(s, source).is_some() || s.asks_for.is_some() || !s.companions.allow_write();
+    (differs && (s.suspended || !source.digest.suspended && is_held())).then_some(copy)
 }

@@ -10,9 +10,9 @@ use crate::{
     index::{
         TableId,
         fixture::{self, HUB, shop},
+        single_member::{DeliveryPolicy, Stage},
     },
-    lane::{Lane, Stage},
-    member::{Look, Seen},
+    single_member::{Observation, Probe, referrers::CompanionRef},
 };
 use fedgate_api::keys;
 use fedgate_engine::{
@@ -41,9 +41,9 @@ pub(super) fn sealed() -> World {
 fn seal_in(mut world: World) -> World {
     world.policies();
     for lane in [
-        Lane::With([MEMBER.into()].into()),
-        Lane::Keep(MEMBER.into()),
-        Lane::Park(MEMBER.into()),
+        DeliveryPolicy::With([MEMBER.into()].into()),
+        DeliveryPolicy::Preserve(MEMBER.into()),
+        DeliveryPolicy::Suspend(MEMBER.into()),
     ] {
         world.policy(&lane);
     }
@@ -111,25 +111,33 @@ impl World {
     }
 
     /// The decision on the companion, in words.
-    pub(super) fn seal_decides(&self, seen: Option<Seen>) -> String {
+    pub(super) fn seal_decides(&self, seen: Option<Observation>) -> String {
         self.seal_decides_without(&BTreeSet::new(), seen)
     }
 
-    fn seal_decides_without(&self, expired: &BTreeSet<String>, seen: Option<Seen>) -> String {
+    fn seal_decides_without(&self, expired: &BTreeSet<String>, seen: Option<Observation>) -> String {
         let kind = seals(self);
-        let observed = companions::observe::observe(&self.index, kind, (HUB, "wax"), expired);
+        let observed = companions::observe::observe(
+            &self.index,
+            CompanionRef {
+                kind,
+                hub: HUB,
+                name: "wax",
+            },
+            expired,
+        );
         let mut snapshot = observed.expect("its lists are complete");
-        snapshot.seen = seen;
+        snapshot.observation = seen;
         let body = json!({"metadata": {"name": "wax", "labels": {"tenant": "x"}}, "status": {"phase": "Broken"},
             "spec": {"motto": "x", "rings": 1}});
         let body = serde_json::from_value(body).unwrap();
         match decide(&snapshot, Some(&body)) {
             companions::decide::Decision::Read => "read".to_owned(),
-            companions::decide::Decision::Look(Look::Works { member, ids }) => {
+            companions::decide::Decision::Probe(Probe::Works { member, ids }) => {
                 format!("look at works of {} at {member}", ids.join(", "))
             }
-            companions::decide::Decision::Look(look) => panic!("{look:?}"),
-            companions::decide::Decision::LookAgain => "look again".to_owned(),
+            companions::decide::Decision::Probe(look) => panic!("{look:?}"),
+            companions::decide::Decision::ProbeAgain => "look again".to_owned(),
             companions::decide::Decision::Do(plan) => plan.effects.first().map_or_else(
                 || "nothing".to_owned(),
                 |effect| match &effect.write {
@@ -170,7 +178,7 @@ fn it_is_sent_as_it_is_without_status_and_labels_once_its_object_has_a_member() 
 fn it_is_kept_from_the_first_delivery_of_its_object_on() {
     let mut world = just_sent();
     assert_eq!(world.seal_decides(None), "nothing");
-    world.at(Stage::Send, &applied());
+    world.at(Stage::Deliver, &applied());
     let pinned = world.decides();
     assert!(
         pinned[0].contains(&format!(r#""delivered":true,"kept":["{SEAL}"]"#)),
@@ -191,7 +199,7 @@ fn it_is_kept_from_the_first_delivery_of_its_object_on() {
 fn a_new_spec_that_names_one_is_kept_from_then_on() {
     let mut world = sealed();
     world.pin(&json!({"delivered": true}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     world.seal("with-dfw-1");
     let pinned = world.decides();
     assert!(
@@ -211,7 +219,7 @@ fn one_that_outgrows_its_references_limit_gets_no_new_data() {
             references.for_each(|reference| reference.max_bytes = limit);
         }));
         world.pin(&json!({"delivered": true, "kept": [SEAL]}));
-        world.at(Stage::Pin, &applied());
+        world.at(Stage::Preserve, &applied());
         world.seal("keep-dfw-1");
         world.seal_source(&json!({"motto": "x".repeat(100)}));
         assert_eq!(world.seal_decides(None), decided);
@@ -224,7 +232,7 @@ fn those_that_are_gone_from_the_hub_leave_the_record_when_another_one_joins_it()
     let mut world = sealed();
     let gone = "Seal.example.fedgate.dev/lacquer";
     world.pin(&json!({"delivered": true, "kept": [gone, "Guild.example.fedgate.dev/unknown"]}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     world.seal("with-dfw-1");
     let pinned = world.decides();
     let kept = format!(r#""kept":["Guild.example.fedgate.dev/unknown","{SEAL}"]"#);
@@ -241,19 +249,19 @@ fn those_that_are_gone_from_the_hub_leave_the_record_when_another_one_joins_it()
 fn its_object_is_deleted_only_once_it_is_parked_and_it_goes_last() {
     let mut world = sealed();
     world.pin(&json!({"delivered": true, "kept": [SEAL]}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     world.seal("keep-dfw-1");
     world.source(&names(
         &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
     ));
-    world.memory.unguarded = true;
+    world.memory.member.deletion.is_unguarded = true;
     assert_eq!(
         world.seal_decides(None),
         "nothing",
         "its object is not being stopped"
     );
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
-    world.at(Stage::Drop, &applied());
+    world.at(Stage::Withdraw, &applied());
     assert!(
         !world
             .decides()
@@ -271,7 +279,7 @@ fn its_object_is_deleted_only_once_it_is_parked_and_it_goes_last() {
     );
     assert_eq!(world.seal_decides(None), "nothing", "its object is there");
     assert_eq!(world.decides(), ["look at works of id-1, id-wax at dfw-1"]);
-    world.memory.seen = Some(Seen::WorksStopped);
+    world.memory.member.probing.observation = Some(Observation::WorksStopped);
     assert_eq!(world.decides(), ["delete_copy"]);
     world.copy_lost();
     world.binding_lost();
@@ -282,15 +290,18 @@ fn its_object_is_deleted_only_once_it_is_parked_and_it_goes_last() {
     );
     world.record(&json!({}));
     assert_eq!(world.seal_decides(None), "look at works of id-wax at dfw-1");
-    assert_eq!(world.seal_decides(Some(Seen::WorksGoOn)), "look again");
-    assert_eq!(world.seal_decides(Some(Seen::WorksStopped)), "delete k-wax");
+    assert_eq!(world.seal_decides(Some(Observation::WorksGoOn)), "look again");
+    assert_eq!(
+        world.seal_decides(Some(Observation::WorksStopped)),
+        "delete k-wax"
+    );
 }
 
 /// An object that its member was just given, and of which it has said nothing.
 fn just_sent() -> World {
     let mut world = sealed();
     world.pin(&json!({}));
-    world.at(Stage::Send, &json!([]));
+    world.at(Stage::Deliver, &json!([]));
     world.seal("with-dfw-1");
     world
 }
@@ -311,11 +322,11 @@ fn one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped(
     world.source(&names(
         &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
     ));
-    world.memory.unguarded = true;
+    world.memory.member.deletion.is_unguarded = true;
     assert_records(&mut world);
     world.pin(&json!({"kept": [SEAL]}));
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
-    world.at(Stage::Drop, &json!([]));
+    world.at(Stage::Withdraw, &json!([]));
     assert_eq!(world.decides(), [""; 0], "its companion goes on");
     assert_eq!(world.seal_decides(None), "to park-dfw-1");
     world.seal("park-dfw-1");
@@ -330,7 +341,7 @@ fn one_whose_source_is_gone_is_recorded_too() {
     world.source(&names(
         &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
     ));
-    world.memory.unguarded = true;
+    world.memory.member.deletion.is_unguarded = true;
     let recorded = world.decides();
     assert!(recorded[0].contains(SEAL), "{recorded:?}");
 }
@@ -339,7 +350,7 @@ fn one_whose_source_is_gone_is_recorded_too() {
 fn one_that_another_object_has_now_holds_up_no_deletion() {
     let mut world = sealed();
     world.pin(&json!({"delivered": true, "kept": [SEAL]}));
-    world.at(Stage::Drop, &applied());
+    world.at(Stage::Withdraw, &applied());
     world.source(&json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}));
     world.seal("keep-dfw-1");
     assert_eq!(world.decides(), [""; 0], "it is its own");
@@ -354,7 +365,7 @@ fn one_that_another_object_has_now_holds_up_no_deletion() {
 fn a_deletion_hears_of_one_that_its_object_names_no_longer() {
     let mut world = sealed();
     world.pin(&json!({"delivered": true, "kept": [SEAL]}));
-    world.at(Stage::Drop, &applied());
+    world.at(Stage::Withdraw, &applied());
     world.source(&json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}));
     let enqueued = world.seal("park-dfw-1");
     let key = world.index.source_key(world.kind, &shop(), "default", NAME);
@@ -364,7 +375,7 @@ fn a_deletion_hears_of_one_that_its_object_names_no_longer() {
 #[test]
 fn one_of_an_object_that_is_sent_and_strays_is_recorded_first() {
     let mut world = just_sent();
-    let lane = world.name(&world.lane(Stage::Send));
+    let lane = world.name(&world.lane(Stage::Deliver));
     world.binding(&lane, &["dfw-2"], &json!([]));
     world.decides();
     world.now = later(world.now, GRACE_PERIOD);
@@ -377,13 +388,21 @@ fn one_of_an_object_that_is_sent_and_strays_is_recorded_first() {
 fn one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a_while() {
     let mut world = sealed();
     world.pin(&json!({"delivered": true, "kept": [SEAL]}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     world.seal("keep-dfw-1");
     world.source(&json!({"metadata": {"generation": 2,
         "finalizers": [keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER]}}));
     let leaving = |world: &World| {
         let kind = seals(world);
-        let observed = companions::observe::observe(&world.index, kind, (HUB, "wax"), &BTreeSet::new());
+        let observed = companions::observe::observe(
+            &world.index,
+            CompanionRef {
+                kind,
+                hub: HUB,
+                name: "wax",
+            },
+            &BTreeSet::new(),
+        );
         observed
             .unwrap()
             .leaving
@@ -392,7 +411,7 @@ fn one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a
             .collect::<Vec<_>>()
     };
     assert_eq!(leaving(&world), [false], "the new spec is not at the member");
-    let lane = world.name(&world.lane(Stage::Pin));
+    let lane = world.name(&world.lane(Stage::Preserve));
     let generation = json!({"metadata": {"annotations": {keys::SOURCE_GENERATION: "2"}}});
     world.copy(&lane, &generation);
     world.binding_with(
@@ -421,11 +440,11 @@ fn one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a
 fn a_member_that_refuses_the_new_spec_within_the_time_keeps_one_that_only_the_old_one_names() {
     let mut world = sealed();
     world.pin(&json!({"delivered": true, "kept": [SEAL]}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     world.seal("keep-dfw-1");
     world.source(&json!({"metadata": {"generation": 2,
         "finalizers": [keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER]}}));
-    let lane = world.name(&world.lane(Stage::Pin));
+    let lane = world.name(&world.lane(Stage::Preserve));
     world.copy(
         &lane,
         &json!({"metadata": {"annotations": {keys::SOURCE_GENERATION: "2"}}}),
@@ -438,12 +457,20 @@ fn a_member_that_refuses_the_new_spec_within_the_time_keeps_one_that_only_the_ol
         let enqueued = world.binding_with(&lane, &[MEMBER], &applied(), &conditions);
         assert!(enqueued.contains(&key), "{enqueued:?}");
     };
-    let memory = Memories::default();
-    let waits = |world: &mut World, time: u64| {
+    let mut memory = Memories::default();
+    let mut waits = |world: &mut World, time: u64| {
         world.now = later(world.now, Duration::from_secs(time));
-        let expired = memory.expired(&key, world.now);
-        let observed = companions::observe::observe(&world.index, seals(world), (HUB, "wax"), &expired);
-        let next = memory.note(&key, &observed.unwrap(), world.now);
+        let expired = memory.expired(world.now);
+        let observed = companions::observe::observe(
+            &world.index,
+            CompanionRef {
+                kind: seals(world),
+                hub: HUB,
+                name: "wax",
+            },
+            &expired,
+        );
+        let next = memory.note(&observed.unwrap(), world.now);
         (world.seal_decides_without(&expired, None), next)
     };
     let minute = Requeue::After(Duration::from_mins(1));
@@ -475,7 +502,7 @@ fn a_member_that_refuses_the_new_spec_within_the_time_keeps_one_that_only_the_ol
 fn a_second_object_that_names_it_waits() {
     let mut world = sealed();
     world.pin(&json!({"delivered": true, "kept": [SEAL]}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     world.seal("keep-dfw-1");
     let mut other = fixture::source("aurum", "DFW");
     merge(

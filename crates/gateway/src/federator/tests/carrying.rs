@@ -64,9 +64,9 @@ async fn nothing_else_is_decided_before_all_lists_are_complete() {
     let mut drain = with(&|_, c| anothers(c));
     drain.hub_state = HubNamespaceState::EarlierLife;
     let mut claim = with(&|_, _| {});
-    claim.claim_good = false;
+    claim.is_claim_right = false;
     let mut taken = with(&|_, _| {});
-    taken.companion_taken = Some("Secret/db".into());
+    taken.companions.taken = Some("Secret/db".into());
     let cases = [
         ("delete_copy", with(&|d, _| leaving(d))),
         ("let_go", released),
@@ -154,7 +154,7 @@ async fn an_edit_is_seen_without_the_lists_that_carrying_does_not_need() {
     let mut index = half_read(&shop().label());
     let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
     let mut s = observe(&index, &key, &shop()).unwrap();
-    assert!(!s.complete && s.is_ready && s.hub_state == HubNamespaceState::Ours);
+    assert!(!s.complete && s.readiness.is_ready && s.hub_state == HubNamespaceState::Ours);
     s.source.as_mut().unwrap().body = Some(Arc::new(object(fixture::source("web", "DFW"))));
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     assert_eq!(effect.reason.label(), "update_copy");
@@ -195,10 +195,10 @@ async fn before_the_cells_were_ever_listed_what_is_in_place_is_carried_and_a_new
         let effect = one(decide(&web, &mut Memory::default(), &SETTINGS, now()));
         assert_eq!(effect.reason.label(), "update_copy");
         let new = seen(&index, "new");
-        assert!(!new.no_cell && new.cell_unproven && !new.is_ready);
+        assert!(!new.readiness.has_no_cell && new.readiness.is_unproven && !new.readiness.is_ready);
     }
     index.list_hub(TableId::Clusters, &[]);
-    assert!(seen(&index, "new").no_cell);
+    assert!(seen(&index, "new").readiness.has_no_cell);
 }
 
 #[test]

@@ -30,7 +30,7 @@ async fn a_city_move_is_one_patch_that_takes_the_claim_off() {
 #[tokio::test]
 async fn a_wrong_claim_is_repaired_after_ten_seconds_and_then_at_most_every_thirty() {
     let mut s = snapshot(&deployment(), Some(&hub_copy()));
-    s.claim_good = false;
+    s.is_claim_right = false;
     let (mut memory, start) = (Memory::default(), now());
     idle(decide(&s, &mut memory, &SETTINGS, start));
     let effect = one(decide(
@@ -77,7 +77,7 @@ async fn a_city_too_many_says_so_and_asks_the_hub_nothing() {
     let mut d = deployment();
     d["metadata"]["finalizers"] = json!([]);
     let mut s = snapshot(&d, None);
-    s.over_city_limit = true;
+    s.readiness.is_over_city_limit = true;
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     let condition = &patch(&effect)["status"]["conditions"][0];
     assert_eq!(condition["reason"], "InvalidCityCode");

@@ -18,12 +18,12 @@ async fn deletion_goes_copy_binding_companions_policy_finalizer() {
     s.copy = None;
     idle(decide(&s, &mut memory, &SETTINGS, now()));
     s.binding = None;
-    s.companions_hold = true;
+    s.companions.hold = true;
     idle(decide(&s, &mut memory, &SETTINGS, now()));
-    s.companions_hold = false;
-    s.policy_leaving = true;
+    s.companions.hold = false;
+    s.readiness.is_policy_leaving = true;
     idle(decide(&s, &mut memory, &SETTINGS, now()));
-    s.policy_leaving = false;
+    s.readiness.is_policy_leaving = false;
     let effect = one(decide(&s, &mut memory, &SETTINGS, now()));
     assert_eq!(
         patch(&effect),
@@ -121,7 +121,7 @@ async fn released_it_waits_for_nothing_that_a_dead_cell_holds() {
     c["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
     let mut s = snapshot(&leaving(), Some(&c));
     s.binding = Some(binding());
-    (s.companions_hold, s.policy_leaving) = (true, true);
+    (s.companions.hold, s.readiness.is_policy_leaving) = (true, true);
     let (mut memory, start) = (Memory::default(), now());
     idle(decide(&s, &mut memory, &settings, start));
     let effect = one(decide(

@@ -1,10 +1,7 @@
 //! Times and sizes at which a decision changes, just below and just above.
 
 use super::*;
-use crate::{
-    federator::decide::{Decision, status_digests},
-    rate_limit::Class,
-};
+use crate::{federator::decide::status_digests, rate_limit::Class};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -41,8 +38,8 @@ fn types(status: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn references_that_are_being_read_are_said_once_that_takes_long() {
     let mut s = snapshot(&with_reference(), None);
-    s.is_ready = false;
-    s.references.as_mut().unwrap().resolving = true;
+    s.readiness.is_ready = false;
+    s.companions.references.as_mut().unwrap().resolving = true;
     let (mut memory, start) = (Memory::default(), now());
     assert_eq!(
         waits(decide(&s, &mut memory, &SETTINGS, start)),
@@ -165,9 +162,8 @@ async fn a_copy_that_goes_or_is_not_whole_or_anothers_is_not_written() {
 
 #[tokio::test]
 async fn what_makes_karmada_work_asks_for_its_permit() {
-    let asked = |s: &Snapshot, permit| -> Decision {
-        super::super::decide::decide(s, &Memory::default(), &SETTINGS, permit, now())
-    };
+    let asked =
+        |s: &Snapshot, permit| -> Decision { decision(s, &Memory::default(), &SETTINGS, permit, now()) };
     let mut changed = deployment();
     changed["spec"]["scaleSettings"]["minReplicas"] = json!(5);
     for (s, class) in [
@@ -184,16 +180,16 @@ async fn what_makes_karmada_work_asks_for_its_permit() {
 #[tokio::test]
 async fn a_claim_that_is_wrong_anew_has_its_ten_seconds_anew() {
     let mut s = snapshot(&deployment(), Some(&hub_copy()));
-    s.claim_good = false;
+    s.is_claim_right = false;
     let (mut memory, start) = (Memory::default(), now());
     let mut at = |s: &Snapshot, seconds| {
         let (effects, _) = plan(decide(s, &mut memory, &SETTINGS, later(start, SECOND * seconds)));
         effects.iter().any(|e| e.reason.label() == "repair_claim")
     };
     assert!(!at(&s, 0) && at(&s, 10));
-    s.claim_good = true;
+    s.is_claim_right = true;
     assert!(!at(&s, 15));
-    s.claim_good = false;
+    s.is_claim_right = false;
     assert!(!at(&s, 35) && !at(&s, 44), "thirty seconds are over, ten are not");
     assert!(at(&s, 45));
 }
@@ -245,9 +241,9 @@ async fn the_finalizer_for_references_stays_while_companions_hold() {
     let mut d = deployment();
     d["metadata"]["finalizers"] = json!([keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER]);
     let mut s = snapshot(&d, Some(&hub_copy()));
-    s.companions_hold = true;
+    s.companions.hold = true;
     idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
-    s.companions_hold = false;
+    s.companions.hold = false;
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     assert_eq!(
         patch(&effect)["metadata"]["finalizers"],

@@ -1,14 +1,10 @@
 //! Decisions on objects that every member of their city has and whose kind fixes the place, asks for the kind at a member,
 //! and guards the deletion. A fixture of the index takes the place of the planes.
 
-use super::{SETTINGS, now};
+use super::{Action, SETTINGS, decision, now};
 use crate::{
     companions::observe as companions,
-    federator::{
-        decide::{self, Action},
-        memory::Memory,
-        observe::observe,
-    },
+    federator::{memory::Memory, observe::observe},
     index::{
         GatewayIndex, TableId,
         fixture::{self, HUB, shop},
@@ -17,6 +13,7 @@ use crate::{
     policy_spec,
     rate_limit::Permit,
     route::Route,
+    single_member::referrers::CompanionRef,
 };
 use fedgate_api::{keys, names::CityCode};
 use fedgate_engine::{
@@ -146,7 +143,7 @@ impl World {
     /// to the project, and the Events.
     fn decides(&mut self) -> Decided {
         let snapshot = observe(&self.index, &self.key(), &shop()).unwrap();
-        let decision = decide::decide(&snapshot, &self.memory, &SETTINGS, Permit::Granted, now());
+        let decision = decision(&snapshot, &self.memory, &SETTINGS, Permit::Granted, now());
         self.memory = decision.memory.applied;
         let (Action::Apply(plan) | Action::Confirm(plan)) = decision.action else {
             panic!("{:?}", decision.action)
@@ -306,7 +303,15 @@ fn an_object_whose_place_is_refused_keeps_its_companions_and_gets_no_others() {
     }
     let wanted = |world: &World, name: &str| {
         let expired = BTreeSet::new();
-        let of = companions::observe(&world.index, CompanionKind::SECRET, (HUB, name), &expired);
+        let of = companions::observe(
+            &world.index,
+            CompanionRef {
+                kind: CompanionKind::SECRET,
+                hub: HUB,
+                name,
+            },
+            &expired,
+        );
         of.unwrap().wanted_by.len()
     };
     world.source(2, &json!({"city": "LHR", "keyName": "new"}), &json!({}));

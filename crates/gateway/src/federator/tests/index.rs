@@ -72,10 +72,10 @@ fn a_deployment_that_leaves_waits_for_no_policy_but_ours() {
     let mut index = GatewayIndex::fixture();
     index.shop_has(TableId::DEPLOYMENTS, &fixture::leaving("web", "DFW"));
     index.hub_has(TableId::CityPolicies, &fixture::city_policy("mine", "DFW"));
-    assert!(!seen(&index).policy_leaving, "nobody deletes it");
+    assert!(!seen(&index).readiness.is_policy_leaving, "nobody deletes it");
     index.hub_lost(TableId::CityPolicies, &fixture::city_policy("mine", "DFW"));
     index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
-    assert!(seen(&index).policy_leaving);
+    assert!(seen(&index).readiness.is_policy_leaving);
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn a_project_that_has_left_is_forgotten() {
         .lock()
         .source_key(KindId::FIRST, &shop(), "default", "web");
     let memory = Memory {
-        undelivered: Some(Instant::now()),
+        carrying: Some(Instant::now()),
         ..Memory::default()
     };
     federator.memory.put(&key, memory);
@@ -264,6 +264,6 @@ fn a_claim_is_good_only_of_a_policy_that_is_there_and_of_the_copys_city() {
                 .remove(keys::CLAIM_NAME);
         }
         index.hub_has(TableId::DEPLOYMENTS, &copy);
-        assert_eq!(seen(&index).claim_good, good, "{policy:?}");
+        assert_eq!(seen(&index).is_claim_right, good, "{policy:?}");
     }
 }

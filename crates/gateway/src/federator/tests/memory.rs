@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::{
-    federator::Federator,
+    federator::{Federator, memory::Since},
     index::{
         GatewayIndex, TableId,
         fixture::{self, shop},
     },
-    member::Seen,
+    single_member::{self, Observation, decide::Deletion, probe::Probing},
     testing::{LOST, Rig, refusal},
 };
 use fedgate_engine::reconcile::{
@@ -41,34 +41,43 @@ fn everything(at: Instant) -> Memory {
         memory.refused
     };
     Memory {
-        abandon_refused: None,
-        undelivered: Some(at),
-        unresolved: None,
+        since: Since {
+            undelivered: Some(at),
+            unresolved: None,
+            unreported: None,
+            only_true: Some(at),
+            claim_mismatch: Some(at),
+        },
         carrying: Some(at),
-        unreported: None,
-        true_since: Some(at),
-        claim_mismatch_since: Some(at),
         claim_repaired: Some(at),
         status_writes: TokenBucket::empty(Rate::new(SETTINGS.status_interval), at),
         status: normalized(1, 2),
         payload: normalized(3, 4),
         refused,
         bound: true,
-        lane: None,
-        strayed: Some(at),
-        uid_at_member: None,
-        unapplied: Some(at),
-        mended: Some(at),
-        seen: Some(Seen::Absent),
-        stuck: Some("karmada-es-dfw-1/web-1".into()),
-        look_due: Some(at),
-        binding_id: Some("id".into()),
-        looks: 3,
-        taken_over: true,
-        unguarded: false,
         pruned: Some(at),
         pause_failed: true,
         status_refused: None,
+        member: single_member::decide::Memory {
+            policy: None,
+            undelivered: None,
+            strayed: Some(at),
+            uid_at_member: None,
+            unapplied: Some(at),
+            last_takeover: Some(at),
+            probing: Probing {
+                observation: Some(Observation::Absent),
+                count: 3,
+            },
+            stuck_work: Some("karmada-es-dfw-1/web-1".into()),
+            probe_due: Some(at),
+            deletion: Deletion {
+                binding_id: Some("id".into()),
+                refused_abandonment: None,
+                is_taken_over: true,
+                is_unguarded: false,
+            },
+        },
     }
 }
 
@@ -79,7 +88,11 @@ fn learned(reason: &str, before: &Memory) -> Memory {
     memory.pause_failed = false;
     if reason == "return_status" {
         // A cell reports, the claim is right, and the hub has the wanted payload.
-        (memory.undelivered, memory.claim_mismatch_since, memory.refused) = (None, None, None);
+        (
+            memory.since.undelivered,
+            memory.since.claim_mismatch,
+            memory.refused,
+        ) = (None, None, None);
     }
     if reason == "repair_claim" {
         memory.refused = None;
@@ -150,17 +163,17 @@ async fn a_write_that_was_applied_changes_what_it_stands_for() {
         let before = everything(Instant::now().checked_sub(LONG_AGO).unwrap());
         let snapshot = super::super::observe::observe(&index, &key, &shop()).unwrap();
         let at = now();
-        let update = super::super::decide::decide(&snapshot, &before, &SETTINGS, Permit::Granted, at).memory;
+        let update = decision(&snapshot, &before, &SETTINGS, Permit::Granted, at).memory;
         assert_eq!(update.observed, learned(reason, &before), "{reason}");
         let mut expected = update.observed.clone();
         match reason {
             "create_copy" | "move_copy" => {
-                (expected.undelivered, expected.refused) = (Some(at.instant), None);
+                (expected.since.undelivered, expected.refused) = (Some(at.instant), None);
             }
             "update_copy" => expected.refused = None,
             "repair_claim" => expected.claim_repaired = Some(at.instant),
             _ => {
-                expected.true_since = None;
+                expected.since.only_true = None;
                 expected
                     .status_writes
                     .take(Rate::new(SETTINGS.status_interval), at.instant);

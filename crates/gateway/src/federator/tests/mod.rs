@@ -19,12 +19,11 @@ mod status;
 mod suspension;
 
 use super::{
-    decide::{Action, Settings},
+    decide::{Settings, Step},
     destination::{Destination, Labels},
     events,
-    members::MemberApi,
     memory::{GRACE_PERIOD, Memory},
-    observe::{HubNamespaceState, Snapshot},
+    observe::{Companions, HubNamespaceState, Readiness, Snapshot},
 };
 use crate::route::CityRoute;
 use crate::{
@@ -33,8 +32,9 @@ use crate::{
         derived::secondary::places::ClusterPlaces,
         rows::{Binding, HubCopy, Source, Strings},
     },
-    rate_limit::Permit,
+    rate_limit::{Class, Permit},
     references::Resolution,
+    single_member::{MemberApi, Probe},
 };
 use fedgate_api::{
     keys,
@@ -42,7 +42,8 @@ use fedgate_api::{
 };
 use fedgate_engine::{
     clock::Now,
-    plan::{Effect, Endpoint, Requeue, Write},
+    plan::{Effect, Endpoint, Plan, Prepared, Requeue, Write},
+    reconcile::memory::MemoryUpdate,
     store::table::Row,
 };
 use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerKind};
@@ -194,8 +195,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         source: Some(source(deployment)),
         hub: HubNamespace::parse(HUB),
         own_hub: None,
-        lanes: None,
-        config_maps: crate::index::Resources::default()[crate::index::TableId::Pins].clone(),
+        single_member: None,
         named_hub: NamedHub::None,
         delay: None,
         hub_state: HubNamespaceState::Ours,
@@ -204,34 +204,69 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         candidates: Vec::new(),
         member_api: MemberApi::Fit,
         binding: None,
-        no_cell: false,
-        cell_unproven: false,
-        limited: false,
-        is_ready: true,
-        lacking: None,
-        over_city_limit: false,
+        readiness: Readiness {
+            is_ready: true,
+            ..Readiness::default()
+        },
         largest_spec: 256 * 1024,
-        claim_good: true,
-        references: Some(Resolution {
-            expected: Some(Vec::new()),
-            error: None,
-            resolving: false,
-        }),
+        is_claim_right: true,
+        companions: Companions {
+            references: Some(Resolution {
+                expected: Some(Vec::new()),
+                error: None,
+                resolving: false,
+            }),
+            are_there: true,
+            ..Companions::default()
+        },
         suspended: false,
-        companions_there: true,
-        companion_taken: None,
-        place_refused: None,
-        companion_refused: None,
-        companion_unapplied: None,
-        companions_hold: false,
-        policy_leaving: false,
         complete: true,
     }
 }
 
+/// The step of a decision, as these tests tell it.
+#[derive(Debug, PartialEq)]
+enum Action {
+    Read { source: bool, copy: bool },
+    Confirm(Plan<Prepared>),
+    ConfirmGone,
+    Probe(Probe),
+    Permit(Class),
+    Apply(Plan<Prepared>),
+}
+
+/// A decision, and the memory before and after its plan is applied.
+struct Decision {
+    action: Action,
+    memory: MemoryUpdate<Memory>,
+}
+
+fn decision(s: &Snapshot, memory: &Memory, settings: &Settings, permit: Permit, now: Now) -> Decision {
+    let mut observed = memory.clone();
+    let step = super::decide::decide(s, &mut observed, settings, permit, now);
+    let mut applied = observed.clone();
+    let action = match step {
+        Step::Read { source, copy } => Action::Read { source, copy },
+        Step::ConfirmGone => Action::ConfirmGone,
+        Step::Probe(probe) => Action::Probe(probe),
+        Step::Permit(class) => Action::Permit(class),
+        Step::Wait(next) => Action::Apply(Plan::wait(next)),
+        Step::Act(act) => {
+            applied = act.applied;
+            if act.needs_get {
+                Action::Confirm(act.plan)
+            } else {
+                Action::Apply(act.plan)
+            }
+        }
+    };
+    let memory = MemoryUpdate { observed, applied };
+    Decision { action, memory }
+}
+
 /// Decides, and takes the memory that follows if the whole plan is applied.
 fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Action {
-    let decision = super::decide::decide(s, memory, settings, Permit::Granted, now);
+    let decision = decision(s, memory, settings, Permit::Granted, now);
     *memory = decision.memory.applied;
     decision.action
 }
@@ -305,10 +340,10 @@ async fn the_copy_carries_the_allow_list_and_the_whole_spec() {
 #[tokio::test]
 async fn nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there() {
     let mut s = snapshot(&deployment(), None);
-    s.is_ready = false;
+    s.readiness.is_ready = false;
     idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     let mut s = snapshot(&deployment(), None);
-    s.companions_there = false;
+    s.companions.are_there = false;
     idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
 }
 
@@ -352,16 +387,16 @@ async fn a_new_spec_or_city_waits_for_what_it_references() {
         d["metadata"]["generation"] = json!(4);
         d["spec"]["cityCode"] = json!(city);
         let mut s = snapshot(&d, Some(&hub_copy()));
-        s.companions_there = false;
+        s.companions.are_there = false;
         idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
-        s.companions_there = true;
-        s.references.as_mut().unwrap().resolving = true;
+        s.companions.are_there = true;
+        s.companions.references.as_mut().unwrap().resolving = true;
         idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
-        s.references.as_mut().unwrap().resolving = false;
+        s.companions.references.as_mut().unwrap().resolving = false;
         one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     }
     let mut s = snapshot(&deployment(), Some(&hub_copy()));
-    (s.claim_good, s.companions_there) = (false, false);
+    (s.is_claim_right, s.companions.are_there) = (false, false);
     let mut memory = Memory::default();
     let start = now();
     idle(decide(&s, &mut memory, &SETTINGS, start));
@@ -392,7 +427,7 @@ async fn an_older_generation_is_carried_and_said_only_if_the_project_confirms_it
     assert_eq!(plan.effects.len(), 1);
     assert_eq!(plan.effects[0].reason.label(), "update_copy");
     assert_eq!(plan.notes[0].reason, "GenerationRewound");
-    s.companions_there = false;
+    s.companions.are_there = false;
     idle(decide(&s, &mut Memory::default(), &SETTINGS, now()));
 }
 
@@ -487,7 +522,7 @@ async fn a_carried_annotation_that_is_gone_goes_from_the_copy_whoever_put_it_the
     let mut d = deployment();
     d["metadata"]["annotations"][keys::REFERENCED_DATA_ERROR] = json!("{}");
     let mut s = snapshot(&d, Some(&c));
-    s.references = None;
+    s.companions.references = None;
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
     let Write::Apply { exact, .. } = &effect.write else {
         panic!("{effect:?}")
@@ -525,7 +560,7 @@ async fn a_terminal_source_error_travels_and_the_list_stays() {
         s.source.as_ref().unwrap().digest.references[0].kind,
         CompanionKind::CONFIG_MAP
     );
-    s.references = Some(Resolution {
+    s.companions.references = Some(Resolution {
         expected: None,
         error: Some(("SourceNotFound", "m".into())),
         resolving: false,

@@ -1,13 +1,12 @@
 //! Conditions of the gateway in an annotation, for kinds whose schema has none.
 
-use super::lanes::{MEMBER, World, applied, merge};
+use super::{
+    Action, decision,
+    lanes::{MEMBER, World, applied, merge},
+};
 use crate::{
-    federator::{
-        decide::{self, Action},
-        observe::observe,
-    },
-    index::fixture::shop,
-    lane::Stage,
+    federator::observe::observe,
+    index::{fixture::shop, single_member::Stage},
     rate_limit::Permit,
 };
 use fedgate_api::keys;
@@ -23,7 +22,7 @@ use std::time::Duration;
 fn reported(mut world: World) -> World {
     world.policies();
     world.pin(&json!({"delivered": true}));
-    let lane = world.name(&world.lane(Stage::Pin));
+    let lane = world.name(&world.lane(Stage::Preserve));
     world.copy(&lane, &json!({"status": {"phase": "Ready", "ready": 1}}));
     world.binding(&lane, &[MEMBER], &applied());
     world
@@ -34,7 +33,7 @@ fn next(world: &mut World) -> Option<Plan<Prepared>> {
     for _ in 0..4 {
         let key = world.index.source_key(world.kind, &shop(), "default", world.name);
         let snapshot = observe(&world.index, &key, &shop()).unwrap();
-        let decision = decide::decide(
+        let decision = decision(
             &snapshot,
             &world.memory,
             &super::SETTINGS,
@@ -143,7 +142,7 @@ fn a_foreign_condition_of_the_member_is_returned_as_it_is() {
     let mut world = reported(World::with(|kind| {
         kind.status.conditions_in = ConditionsIn::Annotation;
     }));
-    let lane = world.name(&world.lane(Stage::Pin));
+    let lane = world.name(&world.lane(Stage::Preserve));
     let odd = json!({"conditions": [{"type": "Built", "status": "True", "stage": 3}]});
     world.copy(&lane, &json!({"status": odd}));
     let first = next(&mut world).unwrap();
@@ -190,7 +189,7 @@ fn a_server_that_drops_them_is_noticed_and_the_tenant_told_once() {
 #[test]
 fn a_server_that_keeps_them_again_has_them_in_the_status() {
     let (mut world, annotation) = dropped();
-    let lane = world.name(&world.lane(Stage::Pin));
+    let lane = world.name(&world.lane(Stage::Preserve));
     world.copy(&lane, &json!({"status": {"phase": "Ready", "ready": 2}}));
     let soon = next(&mut world).unwrap();
     assert_eq!(kinds(&body(&soon.effects[0])["status"]), [""; 0]);
@@ -224,7 +223,7 @@ fn a_server_that_keeps_them_again_has_them_in_the_status() {
 fn conditions_that_the_status_has_are_written_there() {
     let (mut world, annotation) = dropped();
     world.memory.pruned = None;
-    let lane = world.name(&world.lane(Stage::Pin));
+    let lane = world.name(&world.lane(Stage::Preserve));
     world.copy(&lane, &json!({"status": {"phase": "Ready", "ready": 2}}));
     let status = body(&next(&mut world).unwrap().effects[0])["status"].clone();
     store(&mut world, &status, Some(&annotation));

@@ -322,6 +322,6 @@ async fn a_hub_that_drops_the_location_is_not_written_to_again() {
 #[tokio::test]
 async fn before_the_clusters_are_known_a_location_is_not_said_to_have_none() {
     let mut s = beside(&placed(&here()), None, &[]);
-    s.cell_unproven = true;
+    s.readiness.is_unproven = true;
     idle(decided(&s));
 }

@@ -10,22 +10,31 @@ use crate::{
         ObjectRef, TableId,
         change::Change,
         fixture::{self, HUB},
+        single_member::{DeliveryPolicy, Stage},
     },
-    lane::{Lane, Stage},
     rate_limit::Class,
+    single_member::referrers::CompanionRef,
 };
 use serde_json::json;
 use std::collections::BTreeSet;
 
 fn with_none() -> World {
     let mut world = sealed();
-    world.policy(&Lane::WithNone);
+    world.policy(&DeliveryPolicy::WithNone);
     world
 }
 
 fn observed(world: &World) -> Snapshot {
     let kind = super::adopted::seals(world);
-    let observed = companions::observe::observe(&world.index, kind, (HUB, "wax"), &BTreeSet::new());
+    let observed = companions::observe::observe(
+        &world.index,
+        CompanionRef {
+            kind,
+            hub: HUB,
+            name: "wax",
+        },
+        &BTreeSet::new(),
+    );
     observed.expect("its lists are complete")
 }
 
@@ -56,7 +65,7 @@ fn one_that_is_not_on_the_hub_yet_waits_for_the_pinned_cluster() {
 fn a_cluster_that_leaves_takes_its_companions_out_of_their_lane_before_another_one_joins() {
     let mut world = with_none();
     world.pin(&json!({"delivered": true, "kept": [SEAL]}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     world.seal("keep-dfw-1");
     let key = world
         .index
@@ -78,7 +87,7 @@ fn one_that_another_cluster_was_given_stays_without_new_data_whatever_it_has_rep
         for items in [applied(), json!([{"clusterName": MEMBER}]), json!([])] {
             let mut world = with_none();
             world.pin(&json!({"delivered": true, "kept": kept}));
-            world.at(Stage::Hold, &applied());
+            world.at(Stage::Suspend, &applied());
             world.seal_reported(lane, &items);
             world.joins("m-new", None);
             assert_eq!(world.seal_decides(None), "nothing", "{lane} {items}");
@@ -104,7 +113,7 @@ fn one_that_karmada_gives_to_the_member_no_more_is_taken_back_and_new_data_waits
     for (lane, kept) in [("keep-dfw-1", json!([SEAL])), ("with-dfw-1", json!([]))] {
         let mut world = with_none();
         world.pin(&json!({"delivered": true, "kept": kept}));
-        world.at(Stage::Hold, &applied());
+        world.at(Stage::Suspend, &applied());
         let key = world
             .index
             .hub_key(TableId::Companions(super::adopted::seals(&world)), HUB, "wax");
@@ -132,7 +141,7 @@ fn a_cluster_that_is_not_known_gets_nothing_and_takes_nothing_back() {
     for lane in ["with-none", "with-dfw-1", "keep-dfw-1", "park-dfw-1"] {
         let mut world = with_none();
         world.pin(&json!({"delivered": true, "kept": [SEAL]}));
-        world.at(Stage::Away, &json!([]));
+        world.at(Stage::Release, &json!([]));
         world.seal(lane);
         world.leaves();
         world.seal_source(&json!({"motto": "y", "rings": 2}));
@@ -162,9 +171,11 @@ fn shared() -> World {
         }
     });
     for lane in [&["dfw-1"][..], &["dfw-2"], &["dfw-1", "dfw-2"]] {
-        world.policy(&Lane::With(lane.iter().map(|name| (*name).into()).collect()));
+        world.policy(&DeliveryPolicy::With(
+            lane.iter().map(|name| (*name).into()).collect(),
+        ));
     }
-    world.policy(&Lane::WithNone);
+    world.policy(&DeliveryPolicy::WithNone);
     world.source(&super::adopted::names(&json!({})));
     world.source(&super::adopted::names(
         &json!({"metadata": {"name": "aurum", "uid": "u-aurum"}}),
@@ -182,7 +193,7 @@ fn pins(world: &mut World, member: &str, uid: &str) {
             "sourceUid": format!("u-{name}"), "delivered": true})
         .to_string()
     };
-    let key = |name: &str| crate::pin::key(&world.index.kinds[world.kind], name);
+    let key = |name: &str| crate::index::single_member::pin::key(&world.index.kinds[world.kind], name);
     let both = json!({key("gold"): pin("gold", MEMBER, "m-dfw-1"), key("aurum"): pin("aurum", member, uid)});
     world.record(&both);
 }
@@ -223,7 +234,7 @@ fn a_set_whose_name_is_cut_is_read_from_the_objects_that_name_it() {
     let mut world = shared();
     let far = format!("far-{}", "0".repeat(40));
     let farther = format!("farther-{}", "0".repeat(40));
-    let set = |names: &[&str]| Lane::With(names.iter().map(|name| (*name).into()).collect());
+    let set = |names: &[&str]| DeliveryPolicy::With(names.iter().map(|name| (*name).into()).collect());
     let (both, all) = (set(&[MEMBER, &far]), set(&[MEMBER, &far, &farther]));
     for lane in [&both, &all, &set(&[&far])] {
         world.policy(lane);
@@ -269,7 +280,7 @@ fn a_deletion_does_not_wait_for_the_cluster() {
     world.source(&super::adopted::names(
         &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
     ));
-    world.at(Stage::Drop, &applied());
+    world.at(Stage::Withdraw, &applied());
     world.seal("with-none");
     world.leaves();
     assert_eq!(world.seal_decides(None), "to park-dfw-1", "its object is stopped");
@@ -298,7 +309,7 @@ fn a_namespace_without_an_owner_is_looked_at_once_however_many_objects_it_has() 
 fn moves_that_only_withdraw_need_no_permit() {
     let mut world = with_none();
     world.pin(&json!({"delivered": true, "kept": [SEAL]}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     world.seal("keep-dfw-1");
     world.leaves();
     assert_eq!(world.seal_decides(None), "to with-none");
@@ -310,7 +321,7 @@ fn moves_that_only_withdraw_need_no_permit() {
     world.source(&super::adopted::names(
         &json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}}),
     ));
-    world.at(Stage::Drop, &applied());
+    world.at(Stage::Withdraw, &applied());
     assert_eq!(world.seal_decides(None), "to park-dfw-1");
     assert_eq!(class(&world), None);
     let mut world = shared();
@@ -340,7 +351,7 @@ fn the_lane_of_one_that_stays_is_wanted() {
         for is_known in [true, false] {
             let mut world = with_none();
             world.pin(&json!({"delivered": true, "kept": kept}));
-            world.at(Stage::Hold, &applied());
+            world.at(Stage::Suspend, &applied());
             world.seal(lane);
             if is_known {
                 world.joins("m-new", None);
@@ -348,7 +359,7 @@ fn the_lane_of_one_that_stays_is_wanted() {
                 world.leaves();
                 world.index.hub.clusters.set_failing(true);
             }
-            let wanted = observed(&world).lane.map(|lane| lane.name(&world.index.kinds));
+            let wanted = observed(&world).policy.map(|lane| lane.name(&world.index.kinds));
             assert_eq!(wanted.as_deref(), Some(lane));
         }
     }

@@ -6,8 +6,9 @@ use crate::{
     index::{
         TableId,
         fixture::{self, HUB},
+        single_member::DeliveryPolicy,
     },
-    lane::Lane,
+    single_member::referrers::CompanionRef,
 };
 use fedgate_api::keys;
 use fedgate_kinds::CompanionKind;
@@ -33,26 +34,29 @@ fn named(lane: Option<&str>) -> World {
     world
 }
 
-fn lane(world: &World) -> Option<Lane> {
+fn lane(world: &World) -> Option<DeliveryPolicy> {
     let observed = observe(
         &world.index,
-        CompanionKind::SECRET,
-        (HUB, "token"),
+        CompanionRef {
+            kind: CompanionKind::SECRET,
+            hub: HUB,
+            name: "token",
+        },
         &BTreeSet::new(),
     );
     let observed = observed.expect("its lists are complete");
     assert_eq!(observed.wanted_by, ["default/gold".to_owned()].into());
-    observed.lane
+    observed.policy
 }
 
 #[test]
 fn no_member_keeps_what_only_an_object_without_one_names() {
     let mut world = named(Some("with-dfw-1"));
-    assert_eq!(lane(&world), Some(Lane::WithNone), "it has no copy");
+    assert_eq!(lane(&world), Some(DeliveryPolicy::WithNone), "it has no copy");
     world.copy("vault-choose-dfw", &json!({}));
-    assert_eq!(lane(&world), Some(Lane::WithNone), "Karmada chooses");
+    assert_eq!(lane(&world), Some(DeliveryPolicy::WithNone), "Karmada chooses");
     world.pin(&json!({}));
-    assert_eq!(lane(&world), Some(Lane::With([MEMBER.into()].into())));
+    assert_eq!(lane(&world), Some(DeliveryPolicy::With([MEMBER.into()].into())));
     world.record(&json!({}));
     world.copy("vault-pin-dfw-1", &json!({}));
     assert_eq!(lane(&world), None, "only the record of its member is lost");
@@ -72,9 +76,9 @@ fn no_member_keeps_what_only_an_object_without_one_names() {
 fn one_that_goes_nowhere_is_not_given_to_another_cluster_of_the_members_name() {
     let mut world = named(Some("with-dfw-1"));
     world.pin(&json!({}));
-    assert_eq!(lane(&world), Some(Lane::With([MEMBER.into()].into())));
+    assert_eq!(lane(&world), Some(DeliveryPolicy::With([MEMBER.into()].into())));
     world.joins("m-new", None);
-    assert_eq!(lane(&world), Some(Lane::WithNone));
+    assert_eq!(lane(&world), Some(DeliveryPolicy::WithNone));
 }
 
 #[test]
@@ -90,16 +94,29 @@ fn what_a_lost_record_is_about_stays_at_its_member_whoever_else_names_it() {
     world.index.shop_has(TableId::Federated(world.kind), &iron);
     let both = |world: &World| {
         let empty = BTreeSet::new();
-        let observed = observe(&world.index, CompanionKind::SECRET, (HUB, "token"), &empty).unwrap();
+        let observed = observe(
+            &world.index,
+            CompanionRef {
+                kind: CompanionKind::SECRET,
+                hub: HUB,
+                name: "token",
+            },
+            &empty,
+        )
+        .unwrap();
         assert_eq!(observed.wanted_by.len(), 2);
-        observed.lane
+        observed.policy
     };
-    assert_eq!(both(&world), Some(Lane::WithNone), "neither has a member");
+    assert_eq!(
+        both(&world),
+        Some(DeliveryPolicy::WithNone),
+        "neither has a member"
+    );
     world.copy("vault-pin-dfw-1", &json!({}));
     assert_eq!(both(&world), None, "the record of one is lost");
     world.copy("vault-choose-dfw", &json!({}));
-    assert_eq!(both(&world), Some(Lane::WithNone));
-    let key = crate::pin::key(&world.index.kinds[world.kind], "gold");
+    assert_eq!(both(&world), Some(DeliveryPolicy::WithNone));
+    let key = crate::index::single_member::pin::key(&world.index.kinds[world.kind], "gold");
     world.record(&json!({key: "no pin"}));
     assert_eq!(both(&world), None, "the record of one cannot be read");
 }

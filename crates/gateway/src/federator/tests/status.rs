@@ -156,7 +156,7 @@ async fn a_companion_that_a_cell_of_the_deployment_does_not_take_is_said_with_th
     let told = |cell: &str| {
         let mut s = snapshot(&deployment(), Some(&hub_copy()));
         s.binding = Some(binding());
-        s.companion_unapplied = Some(("Secret/db".into(), cell.into(), "it exists already".into()));
+        s.companions.unapplied = Some(("Secret/db".into(), cell.into(), "it exists already".into()));
         let (mut memory, start) = (Memory::default(), now());
         drop(decide(&s, &mut memory, &SETTINGS, start));
         let effect = one(decide(&s, &mut memory, &SETTINGS, later(start, GRACE_PERIOD)));
@@ -217,7 +217,7 @@ async fn an_invalid_city_stops_nothing_that_its_copy_says() {
     let mut c = hub_copy();
     c["status"] = json!({"replicas": 2, "observedGeneration": 3});
     let mut s = snapshot(&d, Some(&c));
-    s.claim_good = false;
+    s.is_claim_right = false;
     let (mut memory, start) = (Memory::default(), now());
     let effect = one(decide(&s, &mut memory, &SETTINGS, start));
     assert_eq!(effect.reason.label(), "return_status");
@@ -250,7 +250,7 @@ async fn what_the_hub_refuses_around_a_copy_is_said() {
         d["metadata"]["annotations"][keys::EXPECTED_REFERENCED_DATA] = json!("[]");
         d["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "db"}}]);
         let mut s = snapshot(&d, None);
-        (s.is_ready, s.companions_there) = (false, false);
+        (s.readiness.is_ready, s.companions.are_there) = (false, false);
         change(&mut s);
         let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));
         let conditions = patch(&effect)["status"]["conditions"].clone();
@@ -258,9 +258,9 @@ async fn what_the_hub_refuses_around_a_copy_is_said() {
         let texts = texts.map(|c| format!("{} {} {}", c["type"], c["reason"], c["message"]).replace('"', ""));
         texts.collect::<Vec<_>>()
     };
-    let place = told(|s| s.place_refused = Some("no more".into()));
+    let place = told(|s| s.readiness.refused = Some("no more".into()));
     assert_eq!(place[1], "Federated HubRefused no more");
-    let companion = told(|s| s.companion_refused = Some(("Secret/db".into(), "too large".into())));
+    let companion = told(|s| s.companions.refused = Some(("Secret/db".into(), "too large".into())));
     assert_eq!(
         companion,
         [

@@ -54,7 +54,7 @@ async fn a_copy_is_marked_by_a_patch_of_its_own_whatever_its_deployment_looks_li
         );
     }
     let mut unfurnished = suspended(&well, Some(&hub_copy()));
-    unfurnished.companions_there = false;
+    unfurnished.companions.are_there = false;
     assert_mark(&one(decided(&unfurnished)), &json!("true"));
     let mut too_large = suspended(&well, Some(&hub_copy()));
     too_large.largest_spec = 1;
@@ -69,7 +69,7 @@ async fn a_copy_is_marked_by_a_patch_of_its_own_whatever_its_deployment_looks_li
 #[tokio::test]
 async fn the_mark_waits_for_its_turn_at_the_hub_and_is_no_write_on_anothers_copy() {
     let s = suspended(&deployment(), Some(&hub_copy()));
-    let asks = super::super::decide::decide(&s, &Memory::default(), &SETTINGS, Permit::Unasked, now());
+    let asks = decision(&s, &Memory::default(), &SETTINGS, Permit::Unasked, now());
     assert!(matches!(asks.action, Action::Permit(_)), "{:?}", asks.action);
     let mut anothers = hub_copy();
     anothers["metadata"]["annotations"][keys::SOURCE_UID] = json!("u-other");
@@ -90,7 +90,7 @@ async fn nothing_is_written_to_a_suspended_project_and_the_copy_stays_as_it_is()
     idle(decided(&suspended(&unknown, None)));
     // Its city has no cell, of which the tenant would be told.
     let mut nowhere = suspended(&deployment(), None);
-    (nowhere.is_ready, nowhere.no_cell) = (false, true);
+    (nowhere.readiness.is_ready, nowhere.readiness.has_no_cell) = (false, true);
     idle(decided(&nowhere));
 }
 
@@ -105,7 +105,7 @@ async fn hub_work_goes_on_for_what_was_announced_before() {
     edited["spec"]["scaleSettings"]["minReplicas"] = json!(3);
     // An annotation that the project lacks is not written, and holds nothing up.
     let mut s = suspended(&edited, Some(&marked()));
-    s.references.as_mut().unwrap().error = Some(("SourceNotFound", "m".to_owned()));
+    s.companions.references.as_mut().unwrap().error = Some(("SourceNotFound", "m".to_owned()));
     let effect = one(decided(&s));
     assert_eq!(effect.reason.label(), "update_copy");
     assert_eq!(patch(&effect)["metadata"]["annotations"][keys::SUSPENDED], "true");

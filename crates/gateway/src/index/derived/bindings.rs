@@ -30,7 +30,7 @@ impl GatewayIndex {
             .get(hub_namespace, &self.companion_binding_name(kind, name))
     }
 
-    /// State at each member of a companion, as its own binding shows it under the policy of the companion's lane.
+    /// State at each member of a companion, as its own binding shows it under the companion's delivery policy.
     pub fn companion_delivery(
         &self,
         kind: CompanionKind,

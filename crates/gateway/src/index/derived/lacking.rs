@@ -53,7 +53,7 @@ impl GatewayIndex {
                 Lacking::Namespace
             });
         }
-        // An object that lives at one member goes by lanes, which follow it.
+        // An object that lives at one member goes by delivery policies, which follow the Namespace.
         if self.kinds[kind].is_exactly_one() {
             return None;
         }

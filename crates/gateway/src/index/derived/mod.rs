@@ -2,11 +2,9 @@
 
 pub mod bindings;
 pub mod by_cell;
-pub mod kept;
 pub mod known_plane;
 pub mod lacking;
 pub mod ownership;
-pub mod pins;
 pub mod project_hub;
 pub mod proof;
 pub mod readiness;

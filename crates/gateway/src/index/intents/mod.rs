@@ -10,9 +10,10 @@
 //!   a leadership, and of all that was observed of a hub that is restored ([`Intents::forget_hub`]).
 
 pub mod delivery;
-pub mod lanes;
 
-use super::{NamespaceOwner, ObjectRef, derived::withheld::Withheld};
+use super::{
+    NamespaceOwner, ObjectRef, derived::withheld::Withheld, single_member::requested::RequestedPolicies,
+};
 use crate::route::{CityRoute, Route};
 use delivery::Deliveries;
 use fedgate_api::names::CityCode;
@@ -21,7 +22,7 @@ use fedgate_engine::{
     random::{HashMap, HashSet},
 };
 use fedgate_kinds::{CompanionKind, KindId};
-use lanes::Lanes;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -40,7 +41,7 @@ pub struct Intents {
     /// the Namespace: nothing may rely on them.
     pub withdrawing: HashSet<(Arc<str>, Route)>,
     /// Policies that objects which live at one member are about to be given to.
-    pub lanes: Lanes,
+    pub requested: RequestedPolicies,
     /// Destinations of the copies whose write to the hub has no known result: until it is known, the objects that they
     /// need there stay.
     pub arriving: BTreeMap<ObjectRef, CityRoute>,
@@ -88,7 +89,7 @@ impl Intents {
             owner.is_some_and(|owner| *owner.project.label() == **label)
         });
         self.deliveries.retain(has_owner);
-        self.lanes.retain(has_owner);
+        self.requested.retain(has_owner);
         self.arriving.retain(|copy, _| has_owner(&copy.hub));
         self.refused
             .retain(|key, _| has_owner(&key.namespace) || has_owner(&key.name));

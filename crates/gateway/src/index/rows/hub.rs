@@ -1,7 +1,7 @@
 //! Digests of the hub's objects around copies: Namespaces, policies, bindings, interpreters.
 
 use super::{Delivery, Strings, annotation, condition, has_condition, label, list, place, text};
-use crate::{lane, policy_spec, route::Route};
+use crate::{index::single_member::policy, policy_spec, route::Route};
 use fedgate_api::{
     keys,
     names::{self, CityCode, LocationName, is_label_value},
@@ -219,7 +219,7 @@ pub struct CityPolicy {
     pub selects: Option<(KindId, Route)>,
     /// True if every owned field is as we write it.
     pub exact: bool,
-    /// Digest of the `spec` of a lane, by its name; comparable with [`policy_spec::digest`].
+    /// Digest of the `spec` of a delivery policy, by its name; comparable with [`policy_spec::digest`].
     pub lane: Option<Digest>,
     /// True if it is another client's, and can take what is in a Namespace `ns-*` of the hub.
     pub is_intruder: bool,
@@ -250,12 +250,12 @@ impl CityPolicy {
         let exact = found.as_ref().is_some_and(|(index, route)| {
             policy_spec::matches_spec(spec, &policy_spec::route_spec(&kinds[*index], namespace, route))
         });
-        let is_lane = lane::is_lane_name(kinds, name);
+        let is_delivery = policy::is_policy_name(kinds, name);
         Self {
-            is_intruder: found.is_none() && !is_lane && policy_spec::takes_ours(spec, namespace, kinds),
+            is_intruder: found.is_none() && !is_delivery && policy_spec::takes_ours(spec, namespace, kinds),
             selects: found,
             exact,
-            lane: is_lane.then(|| policy_spec::digest(spec)),
+            lane: is_delivery.then(|| policy_spec::digest(spec)),
         }
     }
 }
@@ -311,7 +311,7 @@ pub struct Binding {
     pub failed: Option<Box<(Arc<str>, Arc<str>)>>,
     /// True if it is being deleted and Karmada's dependencies distributor alone keeps it on the hub.
     pub is_held: bool,
-    /// State at each member, if a lane claims it.
+    /// State at each member, if a delivery policy claims it.
     pub delivery: Option<Box<Delivery>>,
 }
 
@@ -345,7 +345,7 @@ impl Binding {
             template: Template::read(resource, kinds, companions),
             name: words.intern(text(resource, "name")),
             delivery: policy
-                .filter(|name| lane::is_lane_name(kinds, name))
+                .filter(|name| policy::is_policy_name(kinds, name))
                 .map(|_| Box::new(Delivery::read(object, words))),
             policy: words.share_some(policy),
             no_cluster: unscheduled.is_some_and(|c| text(c, "reason") == "NoClusterFit"),

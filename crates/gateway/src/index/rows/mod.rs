@@ -6,7 +6,6 @@ mod deployment;
 mod hub;
 mod instance;
 mod noted;
-mod pins;
 pub mod place;
 mod platform;
 mod references;
@@ -25,7 +24,6 @@ pub use hub::{
 };
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 pub use noted::ConditionsAt;
-pub use pins::Pins;
 pub use place::Place;
 pub use platform::{PlatformObject, PlatformProjection, Unprojected};
 pub use returned::{OwnReturn, Returned, Returning};

@@ -64,6 +64,11 @@ impl Deref for ConditionDigest {
     }
 }
 
+/// Type of the condition that says whether the hub delivers an object.
+pub const FEDERATED: &str = "Federated";
+/// Maximum number of characters of the message of a condition of the gateway.
+const MESSAGE_LIMIT: usize = 1_024;
+
 /// A condition that the gateway itself writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnCondition {
@@ -80,6 +85,17 @@ pub struct OwnCondition {
 }
 
 impl OwnCondition {
+    /// A condition that is true or false for this reason, with a message of at most 1,024 characters.
+    pub fn new(kind: &'static str, status: bool, reason: &'static str, message: &str, observed: i64) -> Self {
+        Self {
+            kind,
+            status,
+            reason,
+            message: message.chars().take(MESSAGE_LIMIT).collect(),
+            observed,
+        }
+    }
+
     fn truth(&self) -> &'static str {
         if self.status { "True" } else { "False" }
     }

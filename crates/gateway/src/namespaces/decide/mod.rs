@@ -270,16 +270,14 @@ fn ensure_city_set(
         "metadata": {"name": policy},
         "spec": policy_spec::city_set_spec(set, cities, &s.label),
     });
-    let write = Write::Apply {
-        body,
-        exact: policy_spec::exact_spec(),
-    };
+    let exact = policy_spec::exact_spec();
     let reason = if restore {
         WriteReason::RestoreCitySet
     } else {
         WriteReason::CreateCitySet
     };
-    Effect::main(Target::cluster(Plane::Hub, resource, policy), write, reason)
+    let target = Target::cluster(Plane::Hub, resource, policy);
+    Effect::main(target, Write::Apply { body, exact }, reason)
 }
 
 fn identity(s: &Snapshot) -> [(&'static str, String); 4] {

@@ -9,6 +9,7 @@ use crate::{
     namespaces::observe,
     policies,
     queries::lifecycle::earlier_life,
+    single_member::referrers::CompanionRef,
 };
 use fedgate_api::keys;
 use fedgate_kinds::{CompanionKind, KindId};
@@ -105,8 +106,11 @@ fn an_earlier_lifes_companions_and_policies_go_after_its_copies() {
     let wanted = |index: &GatewayIndex| {
         let seen = companions::observe::observe(
             index,
-            CompanionKind::CONFIG_MAP,
-            (HUB, "settings"),
+            CompanionRef {
+                kind: CompanionKind::CONFIG_MAP,
+                hub: HUB,
+                name: "settings",
+            },
             &std::collections::BTreeSet::new(),
         )
         .unwrap();

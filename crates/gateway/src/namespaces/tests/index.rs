@@ -155,7 +155,7 @@ async fn a_projects_namespaces_use_so_many_sets_and_one_that_waits_is_woken_by_r
     assert_eq!(note_limit(&mut index, HUB, true), [], "it is no news");
     let key = index.source_key(KindId::FIRST, &fixture::shop(), "default", "FRA");
     let seen = crate::federator::observe::observe(&index, &key, &fixture::shop()).unwrap();
-    assert!(seen.limited);
+    assert!(seen.readiness.is_limited);
     let enqueued = index.hub_has(TableId::Namespaces, &carrying("ns-c", "dfw", "6"));
     assert!(enqueued.contains(&index.hub_key(TableId::Namespaces, "", HUB)));
     let room = decided(&index, &observe(&index, HUB).unwrap(), now);
@@ -183,7 +183,8 @@ async fn a_code_without_a_cell_enters_no_set_and_a_cell_that_leaves_takes_none_o
     let refused = |index: &GatewayIndex| {
         crate::federator::observe::observe(index, &key, &fixture::shop())
             .unwrap()
-            .no_cell
+            .readiness
+            .has_no_cell
     };
     assert!(in_use(&index).is_empty() && refused(&index));
     let cell = fixture::cluster("XYZ");
@@ -294,12 +295,15 @@ async fn while_clusters_are_not_seen_no_city_is_left_and_what_was_carried_is_not
         s.left = decided(index, &s, now).left;
         !decided(index, &s, due).narrowed.is_empty()
     };
-    assert!(narrowed(&index) && seen(&index, "web").no_cell);
+    assert!(narrowed(&index) && seen(&index, "web").readiness.has_no_cell);
     index.hub_event(TableId::Clusters, WatchEvent::Failed);
     assert!(!narrowed(&index));
     let web = seen(&index, "web");
-    assert!(!web.no_cell && web.cell_unproven, "it may have a cell by now");
-    assert!(seen(&index, "new").no_cell, "it was never carried");
+    assert!(
+        !web.readiness.has_no_cell && web.readiness.is_unproven,
+        "it may have a cell by now"
+    );
+    assert!(seen(&index, "new").readiness.has_no_cell, "it was never carried");
     index.hub_event(TableId::Clusters, WatchEvent::Resumed);
-    assert!(narrowed(&index) && seen(&index, "web").no_cell);
+    assert!(narrowed(&index) && seen(&index, "web").readiness.has_no_cell);
 }

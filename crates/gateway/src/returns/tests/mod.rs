@@ -11,8 +11,8 @@ use crate::{
         GatewayIndex, TableId,
         fixture::{self, HUB, shop},
         networking::WorkloadChecks,
+        single_member::pin,
     },
-    pin,
     projection::Decision,
     reason::Verdict,
 };

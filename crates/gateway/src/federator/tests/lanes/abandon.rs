@@ -8,7 +8,7 @@ impl World {
     fn plans(&mut self) -> Plan<Prepared> {
         let key = self.index.source_key(self.kind, &shop(), "default", NAME);
         let snapshot = observe(&self.index, &key, &shop()).unwrap();
-        let decision = decide::decide(&snapshot, &self.memory, &SETTINGS, Permit::Granted, self.now);
+        let decision = decision(&snapshot, &self.memory, &SETTINGS, Permit::Granted, self.now);
         self.memory = decision.memory.applied;
         match decision.action {
             Action::Apply(plan) | Action::Confirm(plan) => plan,
@@ -70,7 +70,7 @@ fn a_pin_that_goes_because_the_member_has_let_go_is_not_abandoned() {
     world.copy_lost();
     world.binding_lost();
     world.memory.bound = true;
-    world.memory.seen = Some(Seen::Absent);
+    world.memory.member.probing.observation = Some(Observation::Absent);
     let plan = world.plans();
     assert_eq!(
         plan.effects.iter().map(words).collect::<Vec<_>>(),

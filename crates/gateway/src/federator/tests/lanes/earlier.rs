@@ -11,7 +11,7 @@ fn earlier() -> World {
     world.index.hub_has(TableId::Namespaces, &namespace);
     world.policies();
     world.pin(&json!({"delivered": true, "sourceUid": "u-earlier"}));
-    let lane = world.name(&world.lane(Stage::Pin));
+    let lane = world.name(&world.lane(Stage::Preserve));
     world.copy(
         &lane,
         &json!({"metadata": {"annotations": {keys::SOURCE_UID: "u-earlier"}}}),
@@ -33,7 +33,7 @@ fn its_copy_is_not_deleted_at_once() {
 fn a_deletion_says_that_its_record_cannot_be_read() {
     let mut world = World::new();
     world.policies();
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     let key = pin::key(&world.index.kinds[world.kind], NAME);
     world.record(&json!({key: "no record"}));
     world.source(&json!({"metadata": {

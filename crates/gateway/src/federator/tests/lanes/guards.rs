@@ -1,7 +1,7 @@
 //! Guards, and what the member has before its object is deleted: its operator cleans up nothing while it reads a guard.
 
 use super::{MEMBER, World, applied, deleted};
-use crate::{lane::Stage, member::Seen};
+use crate::{index::single_member::Stage, single_member::Observation};
 use serde_json::{Value, json};
 
 const ENDS: &str = "2026-05-04T09:00:00Z";
@@ -9,7 +9,7 @@ const ENDS: &str = "2026-05-04T09:00:00Z";
 /// An object that was guarded when it was deleted, and no longer is; the copy in a stage has the guard.
 fn unguarded(stage: Stage) -> World {
     let mut world = deleted(&json!({"spec": {"locked": true}}));
-    world.memory.unguarded = false;
+    world.memory.member.deletion.is_unguarded = false;
     copy(&mut world, stage, &json!({"locked": true}), 1);
     assert_eq!(world.says(), ["Federated DeletionHeld"]);
     world.source(
@@ -30,7 +30,7 @@ fn copy(world: &mut World, stage: Stage, spec: &Value, generation: u64) {
 }
 
 fn absent(world: &mut World) {
-    world.memory.seen = Some(Seen::Absent);
+    world.memory.member.probing.observation = Some(Observation::Absent);
 }
 
 fn is_withdrawn(decided: &[String]) -> bool {
@@ -40,12 +40,17 @@ fn is_withdrawn(decided: &[String]) -> bool {
 
 #[test]
 fn the_end_of_a_guard_reaches_the_member_before_the_copy_is_withdrawn() {
-    let mut world = unguarded(Stage::Pin);
+    let mut world = unguarded(Stage::Preserve);
     assert_eq!(
         world.decides(),
         [r#"update_copy vault-pin-dfw-1 {"locked":false,"size":1}"#]
     );
-    copy(&mut world, Stage::Pin, &json!({"locked": false, "size": 1}), 3);
+    copy(
+        &mut world,
+        Stage::Preserve,
+        &json!({"locked": false, "size": 1}),
+        3,
+    );
     assert_eq!(
         world.decides(),
         ["ask dfw-1 for it"],
@@ -65,15 +70,20 @@ fn the_end_of_a_guard_reaches_the_member_before_the_copy_is_withdrawn() {
     assert_eq!(world.decides(), ["ask dfw-1 for it"]);
     world.has_spec(3);
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
-    copy(&mut world, Stage::Drop, &json!({"locked": false, "size": 1}), 3);
+    copy(
+        &mut world,
+        Stage::Withdraw,
+        &json!({"locked": false, "size": 1}),
+        3,
+    );
     assert_eq!(world.decides(), ["look at works of id-1 at dfw-1"]);
-    world.memory.seen = Some(Seen::WorksStopped);
+    world.memory.member.probing.observation = Some(Observation::WorksStopped);
     assert_eq!(world.decides(), ["delete_copy"], "it is asked once");
 }
 
 #[test]
 fn a_suspended_object_gets_the_end_of_its_guard_too() {
-    let mut world = unguarded(Stage::Hold);
+    let mut world = unguarded(Stage::Suspend);
     let suspended = json!({"metadata": {"deletionTimestamp": ENDS, "generation": 3,
         "annotations": {"example.fedgate.dev/suspended": "true"}}, "spec": {"locked": false}});
     world.source(&suspended);
@@ -85,21 +95,21 @@ fn a_suspended_object_gets_the_end_of_its_guard_too() {
 
 #[test]
 fn an_edit_that_karmada_has_not_delivered_yet_holds_the_withdrawal_also_after_a_restart() {
-    let mut world = unguarded(Stage::Pin);
-    for stage in [Stage::Send, Stage::Pin, Stage::Mend] {
+    let mut world = unguarded(Stage::Preserve);
+    for stage in [Stage::Deliver, Stage::Preserve, Stage::TakeOver] {
         world.memory = super::Memory::default();
         copy(&mut world, stage, &json!({"locked": false, "size": 1}), 3);
         assert_eq!(world.decides(), ["ask dfw-1 for it"], "{stage:?}");
         for seen in [
-            Seen::Unknown("dial tcp: connect: connection refused".to_owned()),
-            Seen::There {
+            Observation::Unknown("dial tcp: connect: connection refused".to_owned()),
+            Observation::There {
                 deleting: false,
                 finalizers: Vec::new(),
                 generation: None,
                 guarded: true,
             },
         ] {
-            world.memory.seen = Some(seen);
+            world.memory.member.probing.observation = Some(seen);
             assert!(!is_withdrawn(&world.decides()), "{stage:?}");
             world.passes(60);
             assert_eq!(world.decides(), ["ask dfw-1 for it"], "{stage:?}");
@@ -113,10 +123,10 @@ fn an_edit_that_karmada_has_not_delivered_yet_holds_the_withdrawal_also_after_a_
 #[test]
 fn a_copy_that_delivers_nothing_delivers_again_until_the_member_has_the_spec() {
     for (stage, lane) in [
-        (Stage::Hold, "vault-pin-dfw-1"),
-        (Stage::Away, "vault-mend-dfw-1"),
+        (Stage::Suspend, "vault-pin-dfw-1"),
+        (Stage::Release, "vault-mend-dfw-1"),
     ] {
-        let mut world = unguarded(Stage::Pin);
+        let mut world = unguarded(Stage::Preserve);
         copy(&mut world, stage, &json!({"locked": false, "size": 1}), 3);
         assert_eq!(world.decides(), ["ask dfw-1 for it"], "{stage:?}");
         world.has_spec(1);
@@ -127,9 +137,9 @@ fn a_copy_that_delivers_nothing_delivers_again_until_the_member_has_the_spec() {
             "{decided:?}"
         );
     }
-    let mut world = unguarded(Stage::Drop);
+    let mut world = unguarded(Stage::Withdraw);
     assert_eq!(world.decides(), ["look at works of id-1 at dfw-1"]);
-    world.memory.seen = Some(Seen::WorksStopped);
+    world.memory.member.probing.observation = Some(Observation::WorksStopped);
     assert_eq!(world.decides(), ["ask dfw-1 for it"]);
     world.has(1, true);
     assert_eq!(
@@ -140,12 +150,22 @@ fn a_copy_that_delivers_nothing_delivers_again_until_the_member_has_the_spec() {
 
 #[test]
 fn an_object_that_is_not_there_needs_no_spec() {
-    let mut world = unguarded(Stage::Pin);
-    copy(&mut world, Stage::Pin, &json!({"locked": false, "size": 1}), 3);
+    let mut world = unguarded(Stage::Preserve);
+    copy(
+        &mut world,
+        Stage::Preserve,
+        &json!({"locked": false, "size": 1}),
+        3,
+    );
     absent(&mut world);
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
-    copy(&mut world, Stage::Drop, &json!({"locked": false, "size": 1}), 3);
-    world.memory.seen = Some(Seen::WorksStopped);
+    copy(
+        &mut world,
+        Stage::Withdraw,
+        &json!({"locked": false, "size": 1}),
+        3,
+    );
+    world.memory.member.probing.observation = Some(Observation::WorksStopped);
     assert_eq!(
         world.decides(),
         ["ask dfw-1 for it"],
@@ -157,7 +177,7 @@ fn an_object_that_is_not_there_needs_no_spec() {
 
 #[test]
 fn a_spec_that_cannot_reach_the_member_holds_the_deletion_with_its_reason() {
-    let mut world = unguarded(Stage::Pin);
+    let mut world = unguarded(Stage::Preserve);
     let large = "x".repeat(2_000_000);
     world.source(&json!({"metadata": {"deletionTimestamp": ENDS, "generation": 3}, "spec": {"locked": false, "note": large}}));
     assert_eq!(world.decides(), ["ask dfw-1 for it"]);
@@ -168,9 +188,14 @@ fn a_spec_that_cannot_reach_the_member_holds_the_deletion_with_its_reason() {
 
 /// An object that was guarded, and whose last spec its member refuses.
 fn refused() -> World {
-    let mut world = unguarded(Stage::Pin);
-    copy(&mut world, Stage::Pin, &json!({"locked": false, "size": 1}), 3);
-    refuses(&mut world, Stage::Pin);
+    let mut world = unguarded(Stage::Preserve);
+    copy(
+        &mut world,
+        Stage::Preserve,
+        &json!({"locked": false, "size": 1}),
+        3,
+    );
+    refuses(&mut world, Stage::Preserve);
     world
 }
 
@@ -204,8 +229,13 @@ fn a_member_that_refuses_the_end_of_a_guard_holds_the_deletion_with_its_words() 
         ["change_lane vault-mend-dfw-1"],
         "Karmada may have let go of it"
     );
-    copy(&mut world, Stage::Mend, &json!({"locked": false, "size": 1}), 3);
-    refuses(&mut world, Stage::Mend);
+    copy(
+        &mut world,
+        Stage::TakeOver,
+        &json!({"locked": false, "size": 1}),
+        3,
+    );
+    refuses(&mut world, Stage::TakeOver);
     let edited = |size: i64, note: &str| {
         json!({"metadata": {"deletionTimestamp": ENDS, "generation": 4},
             "spec": {"locked": false, "size": size, "note": note}})
@@ -221,7 +251,7 @@ fn a_member_that_refuses_the_end_of_a_guard_holds_the_deletion_with_its_words() 
     );
     copy(
         &mut world,
-        Stage::Mend,
+        Stage::TakeOver,
         &json!({"locked": false, "note": "", "size": 2}),
         4,
     );
@@ -235,10 +265,15 @@ fn an_edit_that_its_member_refuses_does_not_hold_the_deletion_of_an_object_witho
     assert_eq!(world.decides(), ["ask dfw-1 for it"]);
     world.has(1, false);
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
-    copy(&mut world, Stage::Drop, &json!({"locked": false, "size": 1}), 3);
-    refuses(&mut world, Stage::Drop);
+    copy(
+        &mut world,
+        Stage::Withdraw,
+        &json!({"locked": false, "size": 1}),
+        3,
+    );
+    refuses(&mut world, Stage::Withdraw);
     assert_eq!(world.decides(), ["look at works of id-1 at dfw-1"]);
-    world.memory.seen = Some(Seen::WorksStopped);
+    world.memory.member.probing.observation = Some(Observation::WorksStopped);
     assert_eq!(
         world.decides(),
         ["ask dfw-1 for it"],
@@ -251,10 +286,15 @@ fn an_edit_that_its_member_refuses_does_not_hold_the_deletion_of_an_object_witho
 /// A controller of the member may remove annotations that it does not know.
 #[test]
 fn an_object_that_names_no_generation_is_withdrawn_if_no_guard_holds_in_it() {
-    let mut world = unguarded(Stage::Pin);
-    copy(&mut world, Stage::Pin, &json!({"locked": false, "size": 1}), 3);
+    let mut world = unguarded(Stage::Preserve);
+    copy(
+        &mut world,
+        Stage::Preserve,
+        &json!({"locked": false, "size": 1}),
+        3,
+    );
     for (guarded, withdrawn) in [(true, false), (false, true)] {
-        world.memory.seen = Some(Seen::There {
+        world.memory.member.probing.observation = Some(Observation::There {
             deleting: false,
             finalizers: Vec::new(),
             generation: None,
@@ -266,10 +306,10 @@ fn an_object_that_names_no_generation_is_withdrawn_if_no_guard_holds_in_it() {
 
 #[test]
 fn a_member_that_is_another_one_or_abandoned_is_not_asked() {
-    let mut world = unguarded(Stage::Pin);
+    let mut world = unguarded(Stage::Preserve);
     world.joins("m-new", None);
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
-    let mut world = unguarded(Stage::Pin);
+    let mut world = unguarded(Stage::Preserve);
     let abandoned = json!({"metadata": {"deletionTimestamp": ENDS, "generation": 3,
         "annotations": {"fedgate.dev/abandon": MEMBER}}, "spec": {"locked": false}});
     world.source(&abandoned);

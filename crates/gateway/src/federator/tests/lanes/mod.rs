@@ -1,24 +1,18 @@
 //! Decisions on objects that live at one member: the way to the member, and the way back. A fixture of the index takes the
 //! place of the planes.
 
-use super::{SETTINGS, later, now};
+use super::{Action, SETTINGS, decision, later, now};
 use crate::{
     Gateway,
-    federator::{
-        Federator,
-        decide::{self, Action},
-        memory::Memory,
-        observe::observe,
-    },
+    federator::{Federator, memory::Memory, observe::observe},
     index::{
         GatewayIndex, TableId,
         fixture::{self, HUB, shop},
         networking::WorkloadChecks,
+        single_member::{DeliveryPolicy, Stage, pin},
     },
-    lane::{Lane, Stage},
-    member::{Look, Seen},
-    pin,
     rate_limit::Permit,
+    single_member::{Observation, Probe},
     testing::{Rig, refusal},
 };
 use fedgate_api::keys;
@@ -178,16 +172,16 @@ impl World {
         self.index.shop_has(TableId::Federated(self.kind), &source);
     }
 
-    pub(super) fn lane(&self, stage: Stage) -> Lane {
-        Lane::At(self.kind, stage, MEMBER.into())
+    pub(super) fn lane(&self, stage: Stage) -> DeliveryPolicy {
+        DeliveryPolicy::At(self.kind, stage, MEMBER.into())
     }
 
-    pub(super) fn name(&self, lane: &Lane) -> String {
+    pub(super) fn name(&self, lane: &DeliveryPolicy) -> String {
         lane.name(&self.index.kinds)
     }
 
     /// Makes the policy of a lane.
-    pub(super) fn policy(&mut self, lane: &Lane) {
+    pub(super) fn policy(&mut self, lane: &DeliveryPolicy) {
         let name = self.name(lane);
         let mut policy = fixture::object(HUB, &name, &format!("p-{name}"));
         policy["spec"] = lane.spec(&self.index.kinds, HUB);
@@ -197,7 +191,7 @@ impl World {
 
     pub(super) fn policies(&mut self) {
         let city = fedgate_api::names::CityCode::parse("DFW").unwrap();
-        self.policy(&Lane::Choose(self.kind, city));
+        self.policy(&DeliveryPolicy::Choose(self.kind, city));
         for stage in Stage::ALL {
             self.policy(&self.lane(stage));
         }
@@ -304,19 +298,19 @@ impl World {
     pub(super) fn decides_with(&mut self, permit: Permit) -> Vec<String> {
         let key = self.index.source_key(self.kind, &shop(), "default", self.name);
         let snapshot = observe(&self.index, &key, &shop()).unwrap();
-        let decision = decide::decide(&snapshot, &self.memory, &SETTINGS, permit, self.now);
+        let decision = decision(&snapshot, &self.memory, &SETTINGS, permit, self.now);
         self.memory = decision.memory.applied;
         match decision.action {
             Action::Read { source, copy } => panic!("read {source} {copy}"),
             Action::ConfirmGone => vec!["confirm gone".to_owned()],
             Action::Permit(class) => vec![format!("permit {class:?}")],
-            Action::Look(Look::Works { member, ids }) => {
+            Action::Probe(Probe::Works { member, ids }) => {
                 vec![format!("look at works of {} at {member}", ids.join(", "))]
             }
-            Action::Look(Look::StuckWork { member }) => vec![format!("look for a stuck work at {member}")],
-            Action::Look(Look::HubUser) => vec!["ask who it is".to_owned()],
-            Action::Look(Look::Object { pin }) => vec![format!("ask {} for it", pin.member)],
-            Action::Look(Look::Member { pin, .. }) => vec![format!("look at {}", pin.member)],
+            Action::Probe(Probe::StuckWork { member }) => vec![format!("look for a stuck work at {member}")],
+            Action::Probe(Probe::HubUser) => vec!["ask who it is".to_owned()],
+            Action::Probe(Probe::Object { pin }) => vec![format!("ask {} for it", pin.member)],
+            Action::Probe(Probe::Member { pin, .. }) => vec![format!("look at {}", pin.member)],
             Action::Apply(plan) | Action::Confirm(plan) => plan.effects.iter().map(words).collect(),
         }
     }
@@ -340,7 +334,7 @@ impl World {
         self.now = later(self.now, Duration::from_secs(60));
         for _ in 0..2 {
             let snapshot = observe(&self.index, &key, &shop()).unwrap();
-            let decision = decide::decide(&snapshot, &self.memory, &SETTINGS, Permit::Granted, self.now);
+            let decision = decision(&snapshot, &self.memory, &SETTINGS, Permit::Granted, self.now);
             self.memory = decision.memory.observed;
             let (Action::Apply(plan) | Action::Confirm(plan)) = decision.action else {
                 continue;
@@ -368,7 +362,7 @@ impl World {
 
     /// Lets the member say that it has the spec of this generation, and whether a guard holds in it.
     pub(super) fn has(&mut self, generation: i64, guarded: bool) {
-        self.memory.seen = Some(Seen::There {
+        self.memory.member.probing.observation = Some(Observation::There {
             deleting: false,
             finalizers: Vec::new(),
             generation: Some(generation),
@@ -377,8 +371,8 @@ impl World {
     }
 
     /// True if the wanted lane is this one.
-    fn wants(&self, lane: &Lane) -> bool {
-        self.memory.lane.as_ref() == Some(lane)
+    fn wants(&self, lane: &DeliveryPolicy) -> bool {
+        self.memory.member.policy.as_ref() == Some(lane)
     }
 }
 
@@ -431,9 +425,9 @@ pub(super) fn applied() -> Value {
 fn a_copy_is_made_in_the_choosing_lane_once_its_policy_is_there() {
     let mut world = World::new();
     let city = fedgate_api::names::CityCode::parse("DFW").unwrap();
-    let choose = Lane::Choose(world.kind, city);
+    let choose = DeliveryPolicy::Choose(world.kind, city);
     assert_eq!(world.decides(), [""; 0], "nothing for the hub");
-    assert!(world.wants(&choose), "{:?}", world.memory.lane);
+    assert!(world.wants(&choose), "{:?}", world.memory.member.policy);
     world.policy(&choose);
     assert_eq!(world.decides(), [r#"create_copy vault-choose-dfw {"size":1}"#]);
 }
@@ -448,7 +442,7 @@ fn nothing_goes_to_the_hub_before_it_is_known_that_members_can_be_asked() {
     assert_eq!(world.says()[0], "Federated HubIdentityRefused");
     assert!(!world.decides().iter().any(|word| word.contains("copy")));
     world.pin(&json!({"delivered": true}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     world.source(&json!({"metadata": {"generation": 2}, "spec": {"size": 5}}));
     assert!(
         !world.decides().iter().any(|word| word.contains("copy")),
@@ -501,7 +495,7 @@ fn a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone() {
     let mut world = World::new();
     world.copy("vault-choose-dfw", &json!({}));
     world.pin(&json!({}));
-    let drop = world.lane(Stage::Drop);
+    let drop = world.lane(Stage::Withdraw);
     world.decides();
     assert!(world.wants(&drop));
     world.policies();
@@ -599,12 +593,12 @@ fn the_first_delivery_is_recorded_and_edits_follow() {
     let mut world = World::new();
     world.policies();
     world.pin(&json!({}));
-    world.at(Stage::Send, &json!([]));
+    world.at(Stage::Deliver, &json!([]));
     assert!(
         !world.decides().iter().any(|word| word.contains("pin")),
         "nothing is applied yet"
     );
-    world.at(Stage::Send, &applied());
+    world.at(Stage::Deliver, &applied());
     assert_eq!(
         world.decides(),
         [
@@ -617,7 +611,7 @@ fn the_first_delivery_is_recorded_and_edits_follow() {
         ["change_lane vault-pin-dfw-1"],
         "preserved from now on"
     );
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     assert_eq!(world.says()[0], "Federated Delivered");
     world.source(&json!({"metadata": {"generation": 2}, "spec": {"size": 5}}));
     assert_eq!(world.decides(), [r#"update_copy vault-pin-dfw-1 {"size":5}"#]);
@@ -628,11 +622,11 @@ fn a_suspended_object_is_held_and_its_edits_go_with_the_lane_that_delivers_them(
     let mut world = World::new();
     world.policies();
     world.pin(&json!({"delivered": true}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     let mark = json!({"example.fedgate.dev/suspended": "true"});
     world.source(&json!({"metadata": {"annotations": mark}}));
     assert_eq!(world.decides(), ["change_lane vault-hold-dfw-1"]);
-    world.at(Stage::Hold, &applied());
+    world.at(Stage::Suspend, &applied());
     world.source(&json!({"metadata": {"annotations": mark, "generation": 2}, "spec": {"size": 5}}));
     assert_eq!(world.says()[0], "Federated DispatchSuspended");
     world.source(&json!({"metadata": {"generation": 2}, "spec": {"size": 5}}));
@@ -643,7 +637,7 @@ fn a_suspended_object_is_held_and_its_edits_go_with_the_lane_that_delivers_them(
     );
     // Before the first delivery there is nothing to hold.
     world.pin(&json!({}));
-    world.at(Stage::Send, &json!([]));
+    world.at(Stage::Deliver, &json!([]));
     world.source(&json!({"metadata": {"annotations": mark}}));
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
 }
@@ -653,7 +647,7 @@ fn a_place_that_is_edited_changes_nothing_once_the_object_has_its_member() {
     let mut world = World::new();
     world.policies();
     world.pin(&json!({"delivered": true}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     // The place is taken away, is none, or is another one.
     for labels in [
         Value::Null,
@@ -688,7 +682,7 @@ fn a_copy_that_karmada_gives_to_another_member_is_held() {
         let mut world = World::new();
         world.policies();
         world.pin(&json!({"delivered": delivered}));
-        world.at(Stage::Pin, &json!([]));
+        world.at(Stage::Preserve, &json!([]));
         world.binding("vault-pin-dfw-1", &["dfw-2"], &json!([]));
         assert!(
             !world.decides().iter().any(|word| word.starts_with("change_lane")),
@@ -709,28 +703,28 @@ fn nothing_is_delivered_to_a_cluster_that_has_joined_anew_until_an_operator_says
     let mut world = World::new();
     world.policies();
     world.pin(&json!({"delivered": true}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     world.cluster(MEMBER, "DFW", "m-new");
     assert_eq!(
         world.decides(),
         ["change_lane vault-hold-dfw-1"],
         "what it has applied is preserved"
     );
-    world.at(Stage::Pin, &json!([]));
+    world.at(Stage::Preserve, &json!([]));
     assert_eq!(
         world.decides(),
         ["change_lane vault-drop-dfw-1"],
         "what it has refused is stopped"
     );
-    world.at(Stage::Drop, &json!([]));
+    world.at(Stage::Withdraw, &json!([]));
     assert_eq!(world.decides(), ["look at works of id-1 at dfw-1"]);
-    world.memory.seen = Some(Seen::WorksStopped);
+    world.memory.member.probing.observation = Some(Observation::WorksStopped);
     assert_eq!(
         world.decides(),
         ["change_lane vault-none-dfw-1"],
         "and given to no member"
     );
-    world.at(Stage::Away, &json!([]));
+    world.at(Stage::Release, &json!([]));
     assert_eq!(world.says()[0], "Federated MemberReplaced");
     let mut cluster = fixture::object("", MEMBER, "m-new");
     merge(
@@ -746,13 +740,13 @@ fn nothing_is_delivered_to_a_cluster_that_has_joined_anew_until_an_operator_says
         "its object is taken over"
     );
     world.index.hub_lost(TableId::Clusters, &cluster);
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     assert_eq!(
         world.decides(),
         ["change_lane vault-none-dfw-1"],
         "before one joins under its name"
     );
-    world.at(Stage::Away, &json!([]));
+    world.at(Stage::Release, &json!([]));
     assert_eq!(world.says()[0], "Federated Strayed");
 }
 
@@ -762,13 +756,13 @@ fn what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often() {
     world.policies();
     world.pin(&json!({"delivered": true}));
     let refused = json!([{"clusterName": "dfw-1", "appliedMessage": "already exists"}]);
-    world.at(Stage::Pin, &refused);
+    world.at(Stage::Preserve, &refused);
     assert!(!world.decides().iter().any(|word| word.starts_with("change_lane")));
     world.passes(5);
     assert_eq!(world.decides(), ["change_lane vault-mend-dfw-1"]);
-    world.at(Stage::Mend, &applied());
+    world.at(Stage::TakeOver, &applied());
     assert_eq!(world.decides(), ["change_lane vault-pin-dfw-1"]);
-    world.at(Stage::Pin, &refused);
+    world.at(Stage::Preserve, &refused);
     world.passes(10);
     world.decides();
     world.passes(10);
@@ -783,16 +777,16 @@ fn what_karmada_has_let_go_of_is_taken_over_again_and_not_too_often() {
 #[test]
 fn a_round_in_which_an_object_is_taken_over_begins_with_its_policy() {
     let mut world = World::new();
-    for stage in Stage::ALL.into_iter().filter(|stage| *stage != Stage::Mend) {
+    for stage in Stage::ALL.into_iter().filter(|stage| *stage != Stage::TakeOver) {
         let lane = world.lane(stage);
         world.policy(&lane);
     }
     world.pin(&json!({"delivered": true}));
-    world.at(Stage::Pin, &json!([]));
+    world.at(Stage::Preserve, &json!([]));
     world.decides();
     world.passes(5);
     world.decides();
-    let lane = world.lane(Stage::Mend);
+    let lane = world.lane(Stage::TakeOver);
     assert!(world.wants(&lane), "its policy is made");
     world.policy(&lane);
     assert_eq!(world.decides(), ["change_lane vault-mend-dfw-1"]);
@@ -823,7 +817,7 @@ fn a_record_that_is_there_is_written_by_its_version() {
     let written = |world: &World, reason: &str| {
         let key = world.index.source_key(world.kind, &shop(), "default", NAME);
         let snapshot = observe(&world.index, &key, &shop()).unwrap();
-        let decision = decide::decide(&snapshot, &world.memory, &SETTINGS, Permit::Granted, world.now);
+        let decision = decision(&snapshot, &world.memory, &SETTINGS, Permit::Granted, world.now);
         let (Action::Apply(plan) | Action::Confirm(plan)) = decision.action else {
             panic!("it is written")
         };
@@ -842,12 +836,12 @@ fn a_record_that_is_there_is_written_by_its_version() {
     };
     written(&world, "write_pin");
     world.pin(&json!({}));
-    world.at(Stage::Send, &applied());
+    world.at(Stage::Deliver, &applied());
     written(&world, "write_pin");
     let mut world = deleted(&json!({}));
     world.copy_lost();
     world.binding_lost();
-    world.memory.seen = Some(Seen::Absent);
+    world.memory.member.probing.observation = Some(Observation::Absent);
     written(&world, "remove_pin");
 }
 
@@ -932,7 +926,7 @@ async fn a_conflict_of_the_record_is_expected_and_no_other_is() {
 fn a_pin_that_was_lost_is_rebuilt_from_lane_and_binding_if_they_agree() {
     let mut world = World::new();
     world.policies();
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     let decided = world.decides();
     assert!(
         decided[0].starts_with("write_pin") && decided[0].contains(r#""delivered":true"#),
@@ -948,10 +942,10 @@ fn a_pin_that_was_lost_is_rebuilt_from_lane_and_binding_if_they_agree() {
 /// A deletion of an object whose member is known to have its last spec.
 fn deleted(changes: &Value) -> World {
     let mut world = World::new();
-    world.memory.unguarded = true;
+    world.memory.member.deletion.is_unguarded = true;
     world.policies();
     world.pin(&json!({"delivered": true}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     let mut leaving = json!({"metadata": {"deletionTimestamp": "2026-05-04T09:00:00Z"}});
     merge(&mut leaving, changes);
     world.source(&leaving);
@@ -961,7 +955,7 @@ fn deleted(changes: &Value) -> World {
 #[test]
 fn a_deletion_stops_the_copy_asks_the_member_and_lets_go_last() {
     let mut world = deleted(&json!({}));
-    world.memory.unguarded = false;
+    world.memory.member.deletion.is_unguarded = false;
     assert_eq!(
         world.decides(),
         ["ask dfw-1 for it"],
@@ -969,16 +963,16 @@ fn a_deletion_stops_the_copy_asks_the_member_and_lets_go_last() {
     );
     world.has_spec(1);
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
-    world.at(Stage::Drop, &applied());
+    world.at(Stage::Withdraw, &applied());
     assert_eq!(world.decides(), ["look at works of id-1 at dfw-1"]);
-    world.memory.seen = Some(Seen::WorksGoOn);
+    world.memory.member.probing.observation = Some(Observation::WorksGoOn);
     assert_eq!(
         world.decides(),
         [""; 0],
         "it is deleted only once nothing of it is dispatched"
     );
     assert_eq!(world.decides(), ["look at works of id-1 at dfw-1"]);
-    world.memory.seen = Some(Seen::WorksStopped);
+    world.memory.member.probing.observation = Some(Observation::WorksStopped);
     assert_eq!(world.decides(), ["delete_copy"]);
     world.copy_lost();
     assert!(
@@ -987,7 +981,7 @@ fn a_deletion_stops_the_copy_asks_the_member_and_lets_go_last() {
     );
     world.binding_lost();
     assert_eq!(world.decides(), ["look at dfw-1"]);
-    world.memory.seen = Some(Seen::There {
+    world.memory.member.probing.observation = Some(Observation::There {
         deleting: true,
         finalizers: vec!["drain".to_owned()],
         generation: None,
@@ -995,13 +989,13 @@ fn a_deletion_stops_the_copy_asks_the_member_and_lets_go_last() {
     });
     assert_eq!(world.decides(), ["return_status"]);
     assert_eq!(world.decides(), ["look at dfw-1"]);
-    world.memory.seen = Some(Seen::Unknown("forbidden".to_owned()));
+    world.memory.member.probing.observation = Some(Observation::Unknown("forbidden".to_owned()));
     world.passes(1);
     assert!(
         !world.decides().iter().any(|word| word.contains("pin")),
         "no answer proves nothing"
     );
-    world.memory.seen = Some(Seen::Absent);
+    world.memory.member.probing.observation = Some(Observation::Absent);
     assert_eq!(world.decides(), ["remove_pin null"]);
     world.record(&json!({}));
     assert_eq!(world.decides(), ["let_go"]);
@@ -1024,29 +1018,29 @@ fn an_object_that_karmada_no_longer_manages_is_taken_over_before_it_is_deleted()
     let mut world = deleted(&json!({}));
     world.copy_lost();
     world.binding_lost();
-    world.memory.seen = Some(Seen::There {
+    world.memory.member.probing.observation = Some(Observation::There {
         deleting: false,
         finalizers: Vec::new(),
         generation: None,
         guarded: false,
     });
-    let there = world.memory.seen.clone();
+    let there = world.memory.member.probing.observation.clone();
     assert_eq!(world.decides(), [r#"create_copy vault-drop-dfw-1 {"size":1}"#]);
-    world.memory.seen.clone_from(&there);
+    world.memory.member.probing.observation.clone_from(&there);
     assert_eq!(
         world.decides(),
         ["return_status"],
         "somebody else makes it again and again: such rounds have a pause"
     );
     world.passes(31);
-    world.memory.seen = there;
+    world.memory.member.probing.observation = there;
     assert_eq!(world.decides(), [r#"create_copy vault-drop-dfw-1 {"size":1}"#]);
     world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
-    world.at(Stage::Drop, &json!([]));
+    world.at(Stage::Withdraw, &json!([]));
     assert_eq!(world.decides(), ["change_lane vault-mend-dfw-1"]);
-    world.at(Stage::Mend, &json!([]));
+    world.at(Stage::TakeOver, &json!([]));
     assert_eq!(world.decides(), [""; 0]);
-    world.at(Stage::Mend, &applied());
+    world.at(Stage::TakeOver, &applied());
     assert_eq!(
         world.decides(),
         ["ask dfw-1 for it"],
@@ -1054,7 +1048,7 @@ fn an_object_that_karmada_no_longer_manages_is_taken_over_before_it_is_deleted()
     );
     world.has_spec(1);
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
-    world.at(Stage::Drop, &applied());
+    world.at(Stage::Withdraw, &applied());
     assert_eq!(world.decides(), ["look at works of id-1 at dfw-1"]);
 }
 
@@ -1076,6 +1070,6 @@ fn an_earlier_object_of_the_name_keeps_its_member_to_itself() {
     let mut world = World::new();
     world.policies();
     world.pin(&json!({"delivered": true, "sourceUid": "u-earlier"}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     assert_eq!(world.says()[0], "Federated EarlierLifeDraining");
 }

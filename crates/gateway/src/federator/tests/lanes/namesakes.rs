@@ -6,8 +6,8 @@ use crate::{
     index::{
         TableId,
         fixture::{self, HUB, shop},
+        single_member::pin,
     },
-    pin,
 };
 use fedgate_api::keys;
 use fedgate_kinds::FederatedKind;

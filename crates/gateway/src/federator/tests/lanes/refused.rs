@@ -29,7 +29,7 @@ fn pinned(stage: Stage) -> World {
 #[test]
 fn it_stays_at_its_member_as_it_is() {
     for (reason, edit) in refusals() {
-        let mut world = pinned(Stage::Pin);
+        let mut world = pinned(Stage::Preserve);
         world.source(&edit);
         let decided = world.decides();
         assert!(decided.iter().all(|word| word == "return_status"), "{decided:?}");
@@ -40,7 +40,7 @@ fn it_stays_at_its_member_as_it_is() {
 #[test]
 fn it_leaves_a_member_that_has_gone_before_one_joins_under_its_name() {
     for (reason, edit) in refusals() {
-        let mut world = pinned(Stage::Pin);
+        let mut world = pinned(Stage::Preserve);
         world.source(&edit);
         let cluster = world.next(fixture::object("", MEMBER, "m-dfw-1"));
         world.index.hub_lost(TableId::Clusters, &cluster);
@@ -51,12 +51,12 @@ fn it_leaves_a_member_that_has_gone_before_one_joins_under_its_name() {
 #[test]
 fn it_is_held_and_resumed_without_its_spec() {
     for (reason, edit) in refusals() {
-        let mut world = pinned(Stage::Pin);
+        let mut world = pinned(Stage::Preserve);
         let mut held = edit.clone();
         held["metadata"]["annotations"] = json!({MARK: "true"});
         world.source(&held);
         assert_eq!(world.decides(), ["change_lane vault-hold-dfw-1"], "{reason}");
-        world.at(Stage::Hold, &applied());
+        world.at(Stage::Suspend, &applied());
         world.source(&edit);
         assert_eq!(world.decides(), ["change_lane vault-pin-dfw-1"], "{reason}");
     }
@@ -84,7 +84,7 @@ fn without_a_member_nothing_of_it_goes_to_the_hub() {
 fn a_first_delivery_waits_for_a_spec_that_fits() {
     let (_, large) = refusals()[0].clone();
     for (delivered, decided) in [(false, &[][..]), (true, &["change_lane vault-mend-dfw-1"][..])] {
-        let mut world = pinned(Stage::Drop);
+        let mut world = pinned(Stage::Withdraw);
         world.pin(&json!({"delivered": delivered}));
         world.source(&large);
         let mut found = world.decides();
@@ -104,7 +104,7 @@ fn hub_refuses(world: &mut World, is_spec: bool) {
 
 #[test]
 fn a_spec_that_the_hub_refuses_holds_up_nothing_else() {
-    let mut world = pinned(Stage::Pin);
+    let mut world = pinned(Stage::Preserve);
     world.source(&json!({"metadata": {"generation": 2}, "spec": {"size": 5}}));
     hub_refuses(&mut world, true);
     let decided = world.decides();
@@ -124,10 +124,10 @@ fn a_spec_that_the_hub_refuses_holds_up_nothing_else() {
 
 #[test]
 fn a_deletion_that_the_hub_refuses_is_told_and_tried_again_later() {
-    let mut world = pinned(Stage::Pin);
+    let mut world = pinned(Stage::Preserve);
     let deleted = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z", "finalizers": [keys::FEDERATOR_FINALIZER]}});
     world.source(&deleted);
-    world.memory.unguarded = true;
+    world.memory.member.deletion.is_unguarded = true;
     hub_refuses(&mut world, false);
     assert_eq!(world.decides(), ["return_status"]);
     world.now = later(world.now, RETRY_AFTER);
@@ -136,7 +136,7 @@ fn a_deletion_that_the_hub_refuses_is_told_and_tried_again_later() {
 
 #[test]
 fn a_suspended_object_stays_in_no_lane_of_a_member_that_is_back() {
-    let mut world = pinned(Stage::Away);
+    let mut world = pinned(Stage::Release);
     world.source(&json!({"metadata": {"annotations": {MARK: "true"}}}));
     assert!(!world.decides().iter().any(|word| word.starts_with("change_lane")));
     world.source(&json!({}));

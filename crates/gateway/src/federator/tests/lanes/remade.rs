@@ -1,7 +1,7 @@
 //! Objects that the member's own controllers end, and that Karmada makes again each time.
 
 use super::{MEMBER, World, applied};
-use crate::{federator::memory::Memory, lane::Stage};
+use crate::{federator::memory::Memory, index::single_member::Stage};
 use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -49,20 +49,20 @@ fn after(world: &mut World, minutes: u64) {
 #[test]
 fn an_object_that_is_made_again_twice_within_an_hour_is_withheld_until_it_is_edited() {
     let mut world = delivered();
-    reports(&mut world, Stage::Pin, "m-1");
+    reports(&mut world, Stage::Preserve, "m-1");
     assert_eq!(moves(&mut world), [""; 0], "the first one is no round");
-    reports(&mut world, Stage::Pin, "m-2");
+    reports(&mut world, Stage::Preserve, "m-2");
     records(&mut world, "m-2", 1, false);
     assert_eq!(moves(&mut world), [""; 0], "once: it is delivered on");
     // A record holds over a restart.
     world.memory = Memory::default();
     after(&mut world, 59);
-    reports(&mut world, Stage::Pin, "m-3");
+    reports(&mut world, Stage::Preserve, "m-3");
     records(&mut world, "m-3", 1, true);
     assert_eq!(moves(&mut world), ["change_lane vault-hold-dfw-1"]);
     world.memory = Memory::default();
     after(&mut world, 90);
-    reports(&mut world, Stage::Hold, "m-4");
+    reports(&mut world, Stage::Suspend, "m-4");
     assert_eq!(
         moves(&mut world),
         [""; 0],
@@ -84,10 +84,10 @@ fn an_object_that_is_made_again_twice_within_an_hour_is_withheld_until_it_is_edi
 #[test]
 fn rounds_that_are_more_than_an_hour_apart_do_not_withhold_an_object() {
     let mut world = delivered();
-    reports(&mut world, Stage::Pin, "m-1");
+    reports(&mut world, Stage::Preserve, "m-1");
     assert_eq!(moves(&mut world), [""; 0]);
     for uid in ["m-2", "m-3", "m-4"] {
-        reports(&mut world, Stage::Pin, uid);
+        reports(&mut world, Stage::Preserve, uid);
         records(&mut world, uid, 1, false);
         assert_eq!(moves(&mut world), [""; 0]);
         after(&mut world, 61);
@@ -97,9 +97,9 @@ fn rounds_that_are_more_than_an_hour_apart_do_not_withhold_an_object() {
 #[test]
 fn an_edit_between_two_rounds_asks_for_the_object_anew() {
     let mut world = delivered();
-    reports(&mut world, Stage::Pin, "m-1");
+    reports(&mut world, Stage::Preserve, "m-1");
     assert_eq!(moves(&mut world), [""; 0]);
-    reports(&mut world, Stage::Pin, "m-2");
+    reports(&mut world, Stage::Preserve, "m-2");
     records(&mut world, "m-2", 1, false);
     let edited = json!({"metadata": {"generation": 2}});
     world.source(&edited);
@@ -107,7 +107,7 @@ fn an_edit_between_two_rounds_asks_for_the_object_anew() {
         "vault-pin-dfw-1",
         &json!({"metadata": {"annotations": {keys::SOURCE_GENERATION: "2"}}}),
     );
-    reports(&mut world, Stage::Pin, "m-3");
+    reports(&mut world, Stage::Preserve, "m-3");
     records(&mut world, "m-3", 2, false);
 }
 
@@ -122,15 +122,15 @@ fn what_a_member_does_not_report_or_another_cluster_reports_is_no_round() {
         json!({keys::UID_AT_MEMBER: {"a": 1}}),
     ] {
         let item = json!([{"clusterName": MEMBER, "applied": true, "status": status}]);
-        reports(&mut world, Stage::Pin, "m-1");
+        reports(&mut world, Stage::Preserve, "m-1");
         assert_eq!(moves(&mut world), [""; 0]);
-        world.at(Stage::Pin, &item);
+        world.at(Stage::Preserve, &item);
         assert_eq!(moves(&mut world), [""; 0], "{status}");
     }
-    reports(&mut world, Stage::Pin, &"m".repeat(65));
+    reports(&mut world, Stage::Preserve, &"m".repeat(65));
     assert_eq!(moves(&mut world), [""; 0], "no UID is so long");
     world.joins("m-other", None);
-    reports(&mut world, Stage::Pin, "m-2");
+    reports(&mut world, Stage::Preserve, "m-2");
     let decided = moves(&mut world);
     assert_eq!(
         decided,
@@ -142,14 +142,14 @@ fn what_a_member_does_not_report_or_another_cluster_reports_is_no_round() {
 #[test]
 fn an_object_of_a_new_life_is_another_one() {
     let mut world = delivered();
-    reports(&mut world, Stage::Pin, "m-1");
+    reports(&mut world, Stage::Preserve, "m-1");
     assert_eq!(moves(&mut world), [""; 0]);
     world.pin(&json!({}));
-    world.at(Stage::Send, &json!([]));
+    world.at(Stage::Deliver, &json!([]));
     moves(&mut world);
     world.pin(&json!({"delivered": true}));
-    reports(&mut world, Stage::Pin, "m-2");
+    reports(&mut world, Stage::Preserve, "m-2");
     assert_eq!(moves(&mut world), [""; 0]);
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     assert_eq!(moves(&mut world), [""; 0]);
 }

@@ -11,7 +11,7 @@ fn another_cluster_of_the_members_name_proves_nothing() {
     world.memory.bound = true;
     world.joins("m-new", None);
     assert_eq!(world.decides(), ["return_status"]);
-    world.memory.seen = Some(Seen::Absent);
+    world.memory.member.probing.observation = Some(Observation::Absent);
     assert!(
         !world.decides().iter().any(|word| word.starts_with("remove_pin")),
         "seen before it joined"
@@ -29,13 +29,13 @@ fn nothing_is_taken_over_at_a_cluster_that_is_another_one_or_gone() {
     ] {
         let mut world = deleted(&json!({}));
         world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
-        world.at(Stage::Away, &json!([]));
+        world.at(Stage::Release, &json!([]));
         change(&mut world);
         assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
     }
     let mut world = deleted(&json!({}));
     world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
-    world.at(Stage::Away, &json!([]));
+    world.at(Stage::Release, &json!([]));
     assert_eq!(
         world.decides(),
         ["change_lane vault-mend-dfw-1"],
@@ -48,7 +48,7 @@ fn what_is_taken_over_for_its_deletion_needs_no_sources() {
     let mut world = deleted(&json!({"spec": {"credentials": {"secretName": "gone"}}}));
     world.copy_lost();
     world.binding_lost();
-    world.memory.seen = Some(Seen::There {
+    world.memory.member.probing.observation = Some(Observation::There {
         deleting: false,
         finalizers: Vec::new(),
         generation: None,
@@ -69,13 +69,17 @@ fn a_member_that_has_left_proves_nothing() {
     world.binding_lost();
     world.memory.bound = true;
     world.leaves();
-    world.memory.seen = Some(Seen::Absent);
+    world.memory.member.probing.observation = Some(Observation::Absent);
     assert_eq!(world.decides(), ["return_status"]);
 }
 
 #[test]
 fn a_cluster_that_is_not_known_is_not_asked_and_its_object_waits_for_the_list() {
-    for (stage, is_there) in [(Stage::Pin, true), (Stage::Away, true), (Stage::Drop, false)] {
+    for (stage, is_there) in [
+        (Stage::Preserve, true),
+        (Stage::Release, true),
+        (Stage::Withdraw, false),
+    ] {
         let mut world = deleted(&json!({}));
         world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
         if is_there {
@@ -110,9 +114,9 @@ fn a_cluster_that_is_not_known_is_not_asked_and_its_object_waits_for_the_list() 
 fn it_is_taken_off_another_cluster_without_a_permit() {
     let wait = Permit::Wait(Duration::from_secs(60));
     for (change, stage, lane) in [
-        ("leaves", Stage::Pin, "vault-none-dfw-1"),
-        ("another", Stage::Pin, "vault-hold-dfw-1"),
-        ("another", Stage::Send, "vault-drop-dfw-1"),
+        ("leaves", Stage::Preserve, "vault-none-dfw-1"),
+        ("another", Stage::Preserve, "vault-hold-dfw-1"),
+        ("another", Stage::Deliver, "vault-drop-dfw-1"),
     ] {
         let mut world = World::new();
         world.policies();
@@ -127,7 +131,7 @@ fn it_is_taken_off_another_cluster_without_a_permit() {
     let mut world = World::new();
     world.policies();
     world.pin(&json!({"delivered": true}));
-    world.at(Stage::Away, &json!([]));
+    world.at(Stage::Release, &json!([]));
     assert!(
         !world.decides_with(wait).iter().any(|word| word.contains("lane")),
         "to its own member with one"
@@ -143,11 +147,11 @@ fn a_deletion_ends_only_while_the_clusters_are_seen() {
     world.memory.bound = true;
     world.index.hub.clusters.set_failing(true);
     assert_eq!(world.decides(), ["return_status"], "nobody is asked");
-    world.memory.seen = Some(Seen::Absent);
+    world.memory.member.probing.observation = Some(Observation::Absent);
     assert_eq!(world.decides(), ["return_status"], "seen before");
     world.index.hub.clusters.set_failing(false);
     assert_eq!(world.decides(), ["look at dfw-1"]);
-    world.memory.seen = Some(Seen::Absent);
+    world.memory.member.probing.observation = Some(Observation::Absent);
     assert_eq!(world.decides(), ["remove_pin null"]);
 }
 
@@ -162,7 +166,7 @@ fn a_deletion_that_asks_no_member_does_not_wait_for_its_cluster() {
     assert_eq!(world.decides(), ["remove_pin null"]);
     // Karmada deletes what it manages only: a copy that was made again has to take its object over before it goes.
     world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
-    world.at(Stage::Drop, &json!([]));
+    world.at(Stage::Withdraw, &json!([]));
     assert_eq!(world.decides(), ["return_status"], "it waits with its copy");
     world.index.hub.clusters.set_failing(false);
     world.joins("m-dfw-1", None);

@@ -3,15 +3,14 @@
 use super::{MEMBER, NAME, World, applied, merge, scheduled};
 use crate::{
     federator::{
-        decide::{self, Action},
         observe::observe,
-        tests::SETTINGS,
+        tests::{Action, SETTINGS, decision},
     },
     index::{
         TableId,
         fixture::{self, HUB, shop},
+        single_member::Stage,
     },
-    lane::Stage,
     rate_limit::Permit,
 };
 use fedgate_api::keys;
@@ -23,7 +22,7 @@ fn a_spec_that_was_edited_before_the_first_delivery_goes_with_its_lane() {
     let mut world = World::new();
     world.policies();
     world.pin(&json!({}));
-    world.at(Stage::Drop, &json!([]));
+    world.at(Stage::Withdraw, &json!([]));
     world.source(&json!({"metadata": {"generation": 2}, "spec": {"size": 5}}));
     assert_eq!(
         world.decides(),
@@ -37,7 +36,7 @@ fn a_spec_that_names_another_companion_waits_in_hold_until_that_is_applied() {
     let mut world = World::new();
     world.policies();
     world.pin(&json!({"delivered": true}));
-    world.at(Stage::Hold, &applied());
+    world.at(Stage::Suspend, &applied());
     world
         .index
         .list_shop(TableId::SECRETS, &[fixture::object("default", "token", "s-1")]);
@@ -81,7 +80,7 @@ fn an_object_is_not_strayed_before_bindings_are_read() {
     let mut world = World::new();
     world.policies();
     world.pin(&json!({"delivered": true}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     world.binding_lost();
     let key = world.index.source_key(world.kind, &shop(), "default", NAME);
     for is_complete in [false, true] {
@@ -89,7 +88,7 @@ fn an_object_is_not_strayed_before_bindings_are_read() {
         for _ in 0..3 {
             let mut snapshot = observe(&world.index, &key, &shop()).unwrap();
             snapshot.complete = is_complete;
-            let decision = decide::decide(&snapshot, &world.memory, &SETTINGS, Permit::Granted, world.now);
+            let decision = decision(&snapshot, &world.memory, &SETTINGS, Permit::Granted, world.now);
             world.memory = decision.memory.applied;
             world.now = super::later(world.now, Duration::from_secs(6));
             if let Action::Apply(plan) | Action::Confirm(plan) = decision.action {

@@ -8,13 +8,13 @@ fn reporting(phase: &str) -> World {
     let mut world = World::new();
     world.policies();
     world.pin(&json!({"delivered": true}));
-    world.at(Stage::Pin, &applied());
+    world.at(Stage::Preserve, &applied());
     report(&mut world, phase);
     world
 }
 
 fn report(world: &mut World, phase: &str) {
-    let lane = world.name(&world.lane(Stage::Pin));
+    let lane = world.name(&world.lane(Stage::Preserve));
     world.copy(&lane, &json!({"status": {"phase": phase}}));
 }
 
@@ -22,7 +22,7 @@ fn report(world: &mut World, phase: &str) {
 fn written(world: &mut World) -> Value {
     let key = world.index.source_key(world.kind, &shop(), "default", NAME);
     let snapshot = observe(&world.index, &key, &shop()).unwrap();
-    let decision = decide::decide(&snapshot, &world.memory, &SETTINGS, Permit::Granted, world.now);
+    let decision = decision(&snapshot, &world.memory, &SETTINGS, Permit::Granted, world.now);
     match decision.action {
         Action::Apply(plan) | Action::Confirm(plan) => {
             let [effect] = plan.effects.as_slice() else {
@@ -87,13 +87,13 @@ fn a_status_is_not_current_while_the_member_refuses_an_edit() {
     let mut world = reporting("Ready");
     assert_eq!(says_of_status(&mut world), "Current");
     let refused = json!([{"clusterName": "dfw-1", "appliedMessage": "too large"}]);
-    let lane = world.name(&world.lane(Stage::Pin));
+    let lane = world.name(&world.lane(Stage::Preserve));
     world.binding(&lane, &[MEMBER], &refused);
     assert_eq!(says_of_status(&mut world), "NotReported");
     let suspended =
         |value: Value| json!({"metadata": {"annotations": {"example.fedgate.dev/suspended": value}}});
     world.source(&suspended(json!("true")));
-    let held = world.name(&world.lane(Stage::Hold));
+    let held = world.name(&world.lane(Stage::Suspend));
     world.copy(&held, &json!({"status": {"phase": "Ready"}}));
     world.binding(&held, &[MEMBER], &refused);
     assert_eq!(says_of_status(&mut world), "NotReported", "it is held as it is");

@@ -21,7 +21,7 @@ fn silent() -> World {
     let mut world = World::new();
     world.policies();
     world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
-    world.at(Stage::Mend, &json!([]));
+    world.at(Stage::TakeOver, &json!([]));
     assert!(!looks(&mut world));
     world
 }
@@ -41,7 +41,7 @@ fn a_member_that_says_nothing_is_asked_for_its_work_after_a_while() {
     world.passes(1);
     assert!(looks(&mut world));
     for pause in [1, 2, 4] {
-        world.memory.seen = Some(Seen::WorksGoOn);
+        world.memory.member.probing.observation = Some(Observation::WorksGoOn);
         assert!(!looks(&mut world), "no Work is in the way");
         world.passes(pause - 1);
         assert!(!looks(&mut world), "each pause is longer");
@@ -54,10 +54,10 @@ fn a_member_that_says_nothing_is_asked_for_its_work_after_a_while() {
 fn the_tenant_is_told_the_work_until_it_has_ended() {
     let mut world = late();
     assert!(looks(&mut world));
-    world.memory.seen = Some(Seen::WorkStuck(WORK.to_owned()));
+    world.memory.member.probing.observation = Some(Observation::WorkStuck(WORK.to_owned()));
     let key = world.index.source_key(world.kind, &shop(), "default", NAME);
     let snapshot = observe(&world.index, &key, &shop()).unwrap();
-    let decision = decide::decide(&snapshot, &world.memory, &SETTINGS, Permit::Granted, world.now);
+    let decision = decision(&snapshot, &world.memory, &SETTINGS, Permit::Granted, world.now);
     let (Action::Apply(plan) | Action::Confirm(plan)) = decision.action else {
         panic!("its conditions are written");
     };
@@ -79,9 +79,9 @@ fn the_tenant_is_told_the_work_until_it_has_ended() {
     world.memory = decision.memory.applied;
     // Its end is an event, and so every pass asks again.
     assert!(looks(&mut world));
-    world.memory.seen = Some(Seen::WorksGoOn);
+    world.memory.member.probing.observation = Some(Observation::WorksGoOn);
     assert!(!looks(&mut world));
-    assert_eq!(world.memory.stuck, None);
+    assert_eq!(world.memory.member.stuck_work, None);
 }
 
 #[test]
@@ -91,10 +91,10 @@ fn nobody_asks_for_a_work_of_a_member_that_has_spoken_or_cannot() {
             "it has refused",
             (|world| {
                 let refused = json!([{"clusterName": "dfw-1", "applied": false, "appliedMessage": "denied"}]);
-                world.at(Stage::Mend, &refused);
+                world.at(Stage::TakeOver, &refused);
             }) as fn(&mut World),
         ),
-        ("it is applied", |world| world.at(Stage::Mend, &applied())),
+        ("it is applied", |world| world.at(Stage::TakeOver, &applied())),
         ("nothing is dispatched", |world| {
             world.source(&json!({"metadata": {"annotations": {"example.fedgate.dev/suspended": "true"}}}));
         }),
@@ -118,7 +118,7 @@ fn refused() -> World {
     let mut world = deleted(&json!({}));
     world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
     let words = json!([{"clusterName": "dfw-1", "applied": false, "appliedMessage": "no vaults here"}]);
-    world.at(Stage::Mend, &words);
+    world.at(Stage::TakeOver, &words);
     world
 }
 
@@ -128,7 +128,7 @@ fn a_deletion_takes_nothing_over_that_its_member_does_not_have() {
     assert_eq!(world.decides(), [""; 0], "Karmada may still take it over");
     world.now = later(world.now, GRACE_PERIOD);
     assert_eq!(world.decides(), ["ask dfw-1 for it"]);
-    world.memory.seen = Some(Seen::There {
+    world.memory.member.probing.observation = Some(Observation::There {
         deleting: false,
         finalizers: Vec::new(),
         generation: None,
@@ -136,9 +136,9 @@ fn a_deletion_takes_nothing_over_that_its_member_does_not_have() {
     });
     assert_eq!(world.decides(), ["return_status"], "it must be taken over first");
     assert_eq!(world.decides(), ["ask dfw-1 for it"]);
-    world.memory.seen = Some(Seen::Unknown("forbidden".to_owned()));
+    world.memory.member.probing.observation = Some(Observation::Unknown("forbidden".to_owned()));
     assert_eq!(world.decides(), ["return_status"], "no answer proves nothing");
-    world.memory.seen = Some(Seen::Absent);
+    world.memory.member.probing.observation = Some(Observation::Absent);
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
 }
 
@@ -149,10 +149,10 @@ fn where_no_member_is_asked_a_deletion_waits_until_it_is_taken_over() {
     world.source(&json!({"metadata": {"deletionTimestamp": "2026-05-04T09:00:00Z"}}));
     world.pin(&json!({"delivered": true, "copyUids": ["c-old", "c-gold"]}));
     let words = json!([{"clusterName": "dfw-1", "applied": false, "appliedMessage": "no vaults here"}]);
-    world.at(Stage::Mend, &words);
+    world.at(Stage::TakeOver, &words);
     world.decides();
     world.now = later(world.now, GRACE_PERIOD);
     assert_eq!(world.says(), ["Federated WaitingForMember"]);
-    world.at(Stage::Mend, &applied());
+    world.at(Stage::TakeOver, &applied());
     assert_eq!(world.decides(), ["change_lane vault-drop-dfw-1"]);
 }

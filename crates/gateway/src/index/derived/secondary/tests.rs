@@ -8,6 +8,7 @@ use crate::{
         fixture::{self, HUB, shop},
     },
     namespaces, policies,
+    single_member::referrers::CompanionRef,
 };
 use fedgate_api::{keys, names::is_label_value};
 use fedgate_engine::store::table::visits;
@@ -200,10 +201,17 @@ fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
     let key = index.source_key(KindId::FIRST, &shop(), "default", "web-00007");
     let seen = visits::of(|| {
         let snapshot = federator::observe::observe(&index, &key, &shop()).unwrap();
-        assert!(snapshot.companions_hold && snapshot.is_ready);
-        let companion =
-            companions::observe::observe(&index, CompanionKind::SECRET, (HUB, "s-7"), &BTreeSet::new())
-                .unwrap();
+        assert!(snapshot.companions.hold && snapshot.readiness.is_ready);
+        let companion = companions::observe::observe(
+            &index,
+            CompanionRef {
+                kind: CompanionKind::SECRET,
+                hub: HUB,
+                name: "s-7",
+            },
+            &BTreeSet::new(),
+        )
+        .unwrap();
         assert_eq!((companion.wanted_by.len(), companion.open), (1, true));
         assert_eq!(
             policies::observe(&index, HUB).unwrap().used[KindId::FIRST].len(),
@@ -270,7 +278,7 @@ proptest! {
         index.hub_has(TableId::Namespaces, &with(fixture::hub_namespace(&other)));
         let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
         drop(federator::observe::observe(&index, &key, &shop()));
-        drop(companions::observe::observe(&index, CompanionKind::SECRET, (HUB, "s"), &BTreeSet::new()));
+        drop(companions::observe::observe(&index, CompanionRef { kind: CompanionKind::SECRET, hub: HUB, name: "s" }, &BTreeSet::new()));
         drop(namespaces::observe(&index, HUB));
         prop_assert_eq!(&index.hub.secondary, &HubIndex::anew(&index.hub));
         let set = fedgate_api::names::cities_of_set(&other);

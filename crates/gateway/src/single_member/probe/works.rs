@@ -1,6 +1,6 @@
-//! Works of an object at its member.
+//! The Works by which Karmada delivers an object to its member.
 
-use super::{Seen, Sight, Subject};
+use super::{Answered, Observation, Subject};
 use crate::{context::Context, index::resource};
 use fedgate_api::{
     karmada::{member_of, work, work_namespace},
@@ -31,25 +31,25 @@ fn target(member: &str, name: &str) -> Target {
     Target::namespaced(Plane::Hub, &works_resource(), &work_namespace(member), name)
 }
 
-/// Whether all Works of the bindings with these ids are stopped; one that goes on is watched.
-pub(super) async fn stopped(ctx: &Context<'_>, member: &str, ids: &[Arc<str>]) -> Result<Sight, Failure> {
+/// Observes whether all Works of the bindings with these ids are stopped. A Work that goes on is watched.
+pub(super) async fn stopped(ctx: &Context<'_>, member: &str, ids: &[Arc<str>]) -> Result<Answered, Failure> {
     for id in ids {
         let found = works(ctx, member, id).await?;
         if let Some(work) = found.objects.iter().find(|work| !is_stopped(work)) {
-            return Ok(sight(Seen::WorksGoOn, work, &found));
+            return Ok(answered(Observation::WorksGoOn, work, &found));
         }
     }
-    Ok(Seen::WorksStopped.into())
+    Ok(Observation::WorksStopped.into())
 }
 
-/// The state that Works of the object's bindings prove; `None` if there are none. That of an earlier binding has another id,
+/// Observes the Works of the object's bindings; `None` if there are none. The Work of an earlier binding has another binding id,
 /// but the same name.
 pub(super) async fn left_over(
     ctx: &Context<'_>,
     s: Subject<'_>,
     member: &str,
     id: Option<&str>,
-) -> Result<Option<Sight>, Failure> {
+) -> Result<Option<Answered>, Failure> {
     let of_binding = match id {
         Some(id) => Some(works(ctx, member, id).await?),
         None => None,
@@ -69,30 +69,30 @@ async fn named_after(ctx: &Context<'_>, s: Subject<'_>, member: &str) -> Result<
     ctx.executor.list(&target(member, &name), Selector::Name).await
 }
 
-/// Whether the Work of an earlier binding does not end: as long as it is there, no other can be made.
-pub(super) async fn stuck(ctx: &Context<'_>, s: Subject<'_>, member: &str) -> Result<Sight, Failure> {
+/// Observes whether the Work of an earlier binding does not end. As long as it is there, Karmada can make no other.
+pub(super) async fn stuck(ctx: &Context<'_>, s: Subject<'_>, member: &str) -> Result<Answered, Failure> {
     let found = named_after(ctx, s, member).await?;
     let ends = |work: &&DynamicObject| is_of(work, s) && work.metadata.deletion_timestamp.is_some();
     let own = found.objects.iter().find(ends);
-    Ok(own.map_or(Seen::WorksGoOn.into(), |work| judged(ctx, work, &found)))
+    Ok(own.map_or(Observation::WorksGoOn.into(), |work| judged(ctx, work, &found)))
 }
 
-fn judged(ctx: &Context<'_>, work: &DynamicObject, found: &Listed) -> Sight {
-    let seen = if is_stuck(&work.metadata, ctx.now().wall) {
-        Seen::WorkStuck(named(&work.metadata))
+fn judged(ctx: &Context<'_>, work: &DynamicObject, found: &Listed) -> Answered {
+    let observation = if is_stuck(&work.metadata, ctx.now().wall) {
+        Observation::WorkStuck(named(&work.metadata))
     } else {
-        Seen::WorksGoOn
+        Observation::WorksGoOn
     };
-    sight(seen, work, found)
+    answered(observation, work, found)
 }
 
-fn sight(seen: Seen, work: &DynamicObject, found: &Listed) -> Sight {
+fn answered(observation: Observation, work: &DynamicObject, found: &Listed) -> Answered {
     let meta = &work.metadata;
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let member = member_of(namespace).unwrap_or_default();
     let watched = target(member, meta.name.as_deref().unwrap_or_default());
-    Sight {
-        seen,
+    Answered {
+        observation,
         watched: Some((watched, found.version.clone())),
     }
 }

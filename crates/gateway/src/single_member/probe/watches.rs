@@ -1,19 +1,19 @@
-//! Watches of single objects, each for one change.
+//! Watches of single Works and of single objects at members, each for one change.
 
-use super::{Seen, Sight, pause};
+use super::{Observation, Probe, Subject, probe, probe_delay};
 use crate::context::Context;
-use fedgate_engine::{key::Key, plan::Target, random::HashMap, runtime::queue::Priority};
+use fedgate_engine::{error::Failure, key::Key, plan::Target, random::HashMap, runtime::queue::Priority};
 use parking_lot::Mutex;
 use tokio::{task::JoinHandle, time::Instant};
 
-/// Watches of Works and of members' objects whose end is awaited, by the key that each enqueues.
+/// Watches of Works and of objects at members whose end is awaited, by the key that each enqueues.
 #[derive(Debug, Default)]
 pub struct Watches(Mutex<HashMap<Key, Watch>>);
 
-/// The outcome of a wait for a change, no sooner than the first look again would be: a member may change its object all the
+/// Waits for a change, but at least as long as until the first repeated probe, because a member may change its object all the
 /// time.
 async fn after_pause(change: impl Future<Output = bool>) -> bool {
-    let soonest = Instant::now() + pause(0);
+    let soonest = Instant::now() + probe_delay(0);
     let has_changed = change.await;
     if has_changed {
         tokio::time::sleep_until(soonest).await;
@@ -31,17 +31,24 @@ impl Drop for Watch {
     }
 }
 
-/// Most of them at a time; those beyond are looked at now and then.
+/// Maximum number of watches at a time. Further objects are probed repeatedly.
 const WATCHES: usize = 64;
 
 impl Watches {
-    /// The state that was seen. The key is enqueued at the next change of the object that shows it.
-    pub fn follow(&self, ctx: &Context<'_>, key: &Key, sight: Sight) -> Seen {
-        match &sight.watched {
+    /// Sends a probe. The key is enqueued at the next change of the object that the answer shows.
+    pub async fn probe(
+        &self,
+        ctx: &Context<'_>,
+        key: &Key,
+        subject: Subject<'_>,
+        question: &Probe,
+    ) -> Result<Observation, Failure> {
+        let answered = probe(ctx, subject, question).await?;
+        match &answered.watched {
             Some((target, version)) => self.start(ctx, key, target, version),
             None => drop(self.0.lock().remove(key)),
         }
-        sight.seen
+        Ok(answered.observation)
     }
 
     fn start(&self, ctx: &Context<'_>, key: &Key, target: &Target, version: &str) {

@@ -1,11 +1,10 @@
-//! The hub's records of members: of which objects they tell.
+//! Questions to the index about pins.
 
 use crate::index::{
     GatewayIndex, ObjectRef,
     change::{Change, CopyNews},
-    rows::Pins,
+    single_member::pin::{self, Pin, PinnedCluster, Pins},
 };
-use crate::pin::{self, Pin, PinnedCluster};
 use fedgate_api::keys;
 use fedgate_engine::store::apply::RowChange;
 use fedgate_kinds::{FederatedKind, KindId};
@@ -29,28 +28,27 @@ impl GatewayIndex {
         row.is_some_and(|row| row.digest.is_ready()) && self.pinned_cluster(pin) == PinnedCluster::Same
     }
 
-    /// The objects that have this member.
+    /// The objects that live at a member.
     pub fn pinned_to(&self, member: &str) -> Vec<ObjectRef> {
-        let mut found = Vec::new();
-        for ((_, record), row) in self.hub.pins.iter() {
-            let Some(hub) = pin::hub_namespace(record) else {
-                continue;
-            };
-            let hub: Arc<str> = hub.into();
-            let here = row.digest.by_key.iter().filter(|(_, pin)| {
-                let pin = pin.as_ref();
-                pin.is_some_and(|pin| *pin.member == *member)
-            });
-            let objects = here.filter_map(|(key, _)| self.object_of_pin(key));
-            found.extend(objects.map(|(kind, name)| ObjectRef::new(kind, &hub, &name.into())));
-        }
-        found
+        let records = self.hub.pins.iter().filter_map(|((_, record), row)| {
+            let hub: Arc<str> = pin::hub_namespace(record)?.into();
+            Some((hub, &row.digest))
+        });
+        let here = records.flat_map(|(hub, pins)| {
+            let at = |pin: &Option<Arc<Pin>>| pin.as_ref().is_some_and(|pin| *pin.member == *member);
+            let keys = pins.by_key.iter().filter(move |(_, pin)| at(pin));
+            keys.filter_map(move |(key, _)| self.object_of_pin(&hub, key))
+        });
+        here.collect()
     }
 
-    /// Kind and name of the object whose pin has this key.
-    pub fn object_of_pin<'a>(&self, key: &'a str) -> Option<(KindId, &'a str)> {
+    /// The object of a hub namespace whose pin has this key.
+    pub fn object_of_pin(&self, hub: &Arc<str>, key: &str) -> Option<ObjectRef> {
         let mut kinds = self.kinds.enumerate().filter(|(_, kind)| kind.is_exactly_one());
-        kinds.find_map(|(id, kind)| Some((id, key.strip_prefix(pin::key(kind, "").as_str())?)))
+        kinds.find_map(|(id, kind)| {
+            let name = key.strip_prefix(pin::key(kind, "").as_str())?;
+            Some(ObjectRef::new(id, hub, &name.into()))
+        })
     }
 
     /// True if objects of a federated kind live at one member.
@@ -58,15 +56,16 @@ impl GatewayIndex {
         self.kinds.iter().any(FederatedKind::is_exactly_one)
     }
 
-    /// The hub's record of the member of an object that lives at one.
+    /// The pin of an object.
     pub fn pin(&self, kind: KindId, hub_namespace: &str, name: &str) -> Option<&Arc<Pin>> {
-        if !self.kinds[kind].is_exactly_one() {
-            return None;
-        }
+        self.pin_value(kind, hub_namespace, name)?.as_ref()
+    }
+
+    /// The value of an object's key among the pins: `None` if it has none, `Some(None)` if that is no pin.
+    fn pin_value(&self, kind: KindId, hub_namespace: &str, name: &str) -> Option<&Option<Arc<Pin>>> {
+        let kind = Some(&self.kinds[kind]).filter(|kind| kind.is_exactly_one())?;
         let all = self.pins_in(hub_namespace)?;
-        all.by_key
-            .get(pin::key(&self.kinds[kind], name).as_str())?
-            .as_ref()
+        all.by_key.get(pin::key(kind, name).as_str())
     }
 
     fn pins_in(&self, hub_namespace: &str) -> Option<&Pins> {
@@ -89,10 +88,12 @@ impl GatewayIndex {
         let changed = keys
             .into_iter()
             .filter(|key| old.by_key.get(*key) != new.by_key.get(*key));
-        let objects = changed.filter_map(|key| self.object_of_pin(key));
+        let objects = changed.filter_map(|key| self.object_of_pin(&hub, key));
         // An object of another kind may wait for the name on the hub.
-        let all = objects.flat_map(|(id, name)| self.namesakes(id).chain([id]).map(move |kind| (kind, name)));
-        let all = all.map(|(kind, name)| ObjectRef::new(kind, &hub, &name.into()));
+        let all = objects.flat_map(|of| {
+            let kinds = self.namesakes(of.kind).chain([of.kind]);
+            kinds.map(move |kind| ObjectRef { kind, ..of.clone() })
+        });
         let waiting = (old.is_full && !new.is_full).then(|| self.unpinned(&hub));
         all.chain(waiting.into_iter().flatten())
             .map(|copy| Change::Copy {
@@ -112,14 +113,14 @@ impl GatewayIndex {
         })
     }
 
-    /// True if the object's record is there and cannot be read.
+    /// True if the object's pin is there and cannot be read.
     pub fn has_unreadable_pin(&self, kind: KindId, hub_namespace: &str, name: &str) -> bool {
-        let all = self.pins_in(hub_namespace);
-        let own = all.and_then(|all| all.by_key.get(pin::key(&self.kinds[kind], name).as_str()));
-        own.is_some_and(Option::is_none)
+        let value = self.pin_value(kind, hub_namespace, name);
+        value.is_some_and(Option::is_none)
     }
 
-    /// Other kinds of the same name in another group, whose objects Karmada takes for those of this kind by their names.
+    /// Kinds of the same name in other groups. Karmada names bindings by kinds without their groups, so that objects of these
+    /// kinds with the same name have the same binding.
     pub fn namesakes(&self, kind: KindId) -> impl Iterator<Item = KindId> {
         let name = &self.kinds[kind].resource.kind;
         let kinds = self.kinds.enumerate();

@@ -1,5 +1,7 @@
-//! The members that an object may go to: the Clusters of its city, and whether one of them serves its kind.
+//! The members that an object may go to: the Clusters of its city, and whether one of them serves its kind. Kinds with
+//! `requireMemberAPI` need them, too.
 
+use super::Fault;
 use crate::index::{GatewayIndex, rows::Cell};
 use fedgate_api::names::CityCode;
 use fedgate_engine::store::table::Row;
@@ -70,4 +72,17 @@ pub fn api(index: &GatewayIndex, kind: KindId, candidates: &[Member]) -> MemberA
     } else {
         MemberApi::Missing
     }
+}
+
+/// The fault of an object whose kind no member of its city serves.
+pub fn missing_api(kind: &FederatedKind, api: MemberApi, candidates: &[Member]) -> Option<Fault> {
+    (api == MemberApi::Missing).then(|| {
+        let names: Vec<&str> = candidates.iter().map(|member| &*member.name).collect();
+        let (version, kind) = (&kind.resource.api_version, &kind.resource.kind);
+        let names = names.join(", ");
+        (
+            "MemberApiMissing",
+            format!("no cell of the city serves {version} {kind}: {names}"),
+        )
+    })
 }

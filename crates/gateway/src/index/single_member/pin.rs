@@ -1,10 +1,13 @@
-//! The hub's record of the member at which an object lives (contract: clusters.md §2 rule 4). Values only.
+//! Pins: the hub's record of the member at which each object lives. A `ConfigMap` for each hub namespace has the pins of its
+//! objects (contract: clusters.md §2 rule 4). Values only.
 
 use fedgate_api::keys;
 use fedgate_kinds::FederatedKind;
 use jiff::{SignedDuration, Timestamp};
+use kube::core::DynamicObject;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// An object that is made again twice within this time is withheld from its member.
 const REMADE_WITHIN: SignedDuration = SignedDuration::from_hours(1);
@@ -14,7 +17,7 @@ const MOST_COPIES: usize = 64;
 
 /// Most bytes of the pins of a hub namespace with which the pin of another object joins them. A `ConfigMap` may have 1 MiB; the
 /// rest is for changes of those that are there.
-pub const RECORD_LIMIT: usize = 900 * 1_024;
+pub(crate) const RECORD_LIMIT: usize = 900 * 1_024;
 
 /// Before the UID of the project namespace in the name of the `ConfigMap` that holds the pins of a hub namespace.
 const NAME_PREFIX: &str = "fedgate-pins-";
@@ -42,34 +45,60 @@ pub struct Pin {
     /// Companions that went with the object to its member, as `<kind>.<group>/<name>`.
     #[serde(default)]
     pub kept: Vec<Arc<str>>,
-    /// The last time that the member's object was seen to be another one.
+    /// The last time that Karmada made the member's object again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remade: Option<Remade>,
 }
 
-/// Another object at the member: its own controllers ended the one before, and Karmada made it again.
+/// The last time that the member's own controllers ended the object and Karmada made it again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remade {
     /// UID of the member's object.
     pub uid: Arc<str>,
-    /// When the gateway heard of it.
+    /// Time at which the gateway observed it.
     pub at: Timestamp,
-    /// Generation of the project's object then.
+    /// Generation of the project's object at that time.
     pub generation: i64,
-    /// True if it was the second time within an hour.
+    /// True if this was the second time within an hour.
     pub again: bool,
 }
 
-/// The Cluster that has the name of a pin's member.
+/// The pins of a hub namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pins {
+    /// The pins by their keys; `None` for a value that is no pin.
+    pub by_key: BTreeMap<Arc<str>, Option<Arc<Pin>>>,
+    /// True if there is no room for the pin of another object.
+    pub is_full: bool,
+}
+
+impl Pins {
+    /// Digests the `ConfigMap`.
+    pub fn read(object: &DynamicObject) -> Self {
+        let data = object.data.get("data").and_then(Value::as_object);
+        let data = || data.into_iter().flatten();
+        let pins = data().map(|(key, value)| {
+            let pin = value.as_str().and_then(Pin::parse);
+            (key.as_str().into(), pin.map(Arc::new))
+        });
+        let sizes = data().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len));
+        Self {
+            by_key: pins.collect(),
+            is_full: sizes.sum::<usize>() > RECORD_LIMIT,
+        }
+    }
+}
+
+/// The Cluster that has the name of a pin's member, compared with the one that was pinned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PinnedCluster {
-    /// The one that was pinned, or one that is the same member by an operator's word.
+    /// The pinned Cluster, or one of which an operator says that it is the same member.
     Same,
-    /// None: it has left the hub.
+    /// No Cluster has the name: the pinned one has left the hub.
     Gone,
-    /// Another one, of which no operator says that it is the same member.
+    /// Another Cluster has joined under the name, and no operator says that it is the same member.
     Replaced,
-    /// Unknown, because the list of Clusters is not complete or its watch fails.
+    /// Not known, because the list of Clusters is not complete or its watch fails.
     Unknown,
 }
 
@@ -117,9 +146,9 @@ impl Pin {
         self.copy_uids.push(uid);
     }
 
-    /// True if an object of the member is of one of these copies, by the UID of the copy that Karmada wrote into it; `None` if it
-    /// may be of one that is not named any more. One without such a UID was released by Karmada, which never releases what was
-    /// not delivered, or is somebody else's.
+    /// True if an object at the member was made from one of the named copies: `template` is the UID of the copy that Karmada wrote
+    /// into the object. `None` if it may be from a copy that the pin no longer names. Karmada releases objects without such a UID,
+    /// but never before they were delivered; otherwise an object without it is somebody else's.
     pub fn owns(&self, template: Option<&str>) -> Option<bool> {
         let Some(uid) = template else {
             return Some(self.delivered);
@@ -128,7 +157,7 @@ impl Pin {
         (is_named || self.copy_uids.len() < MOST_COPIES).then_some(is_named)
     }
 
-    /// The pin once the member's object was made again, while the project's object has this generation.
+    /// The pin after Karmada has made the member's object again, while the project's object has this generation.
     #[must_use]
     pub fn remade(&self, uid: Arc<str>, at: Timestamp, generation: i64) -> Self {
         let last = self.remade.as_ref().filter(|last| last.generation == generation);
@@ -145,7 +174,7 @@ impl Pin {
         }
     }
 
-    /// When the member's object was made again for the last time, if an object of this generation is withheld for it.
+    /// Time at which the member's object was last made again, if an object of this generation is withheld because of that.
     pub fn withheld(&self, generation: i64) -> Option<Timestamp> {
         let last = self.remade.as_ref()?;
         (last.again && last.generation == generation).then_some(last.at)

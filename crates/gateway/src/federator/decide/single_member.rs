@@ -1,0 +1,199 @@
+//! Carries out the steps of objects that live at one member: `crate::single_member` decides what becomes of copy and pin, and the
+//! federator knows how a copy is written.
+
+use super::{
+    Act, Pass, Step, WAIT, act,
+    copy::{create, delete_copy, differs, reroute, update},
+    deletion::remove_finalizers,
+    status::report_own,
+};
+use crate::{
+    federator::{conditions, events::event, memory::Memory},
+    index::{rows::status::OwnCondition, single_member::PinnedCluster},
+    rate_limit::Permit,
+    reason::WriteReason,
+    single_member::{
+        self, SingleMember,
+        conditions::Faults,
+        decide::{Case, CopyWrite, Spec},
+    },
+};
+use fedgate_api::keys;
+use fedgate_engine::plan::{Plan, Requeue};
+use serde_json::json;
+
+/// The spec of the object, for decisions on its way to the member.
+fn spec(p: &Pass<'_>, memory: &Memory) -> Spec {
+    let Pass { s, source, now, .. } = *p;
+    let is_kept = s.keeps_spec(source);
+    let has_changed = s
+        .copy
+        .as_ref()
+        .is_some_and(|copy| differs(s, source, copy, memory));
+    let references = s.companions.references.as_ref();
+    let fault = || conditions::invalid(s, source).map(|fault| (fault.reason, fault.message));
+    let is_refused = is_kept || s.destination.to.is_err();
+    Spec {
+        differs: has_changed && !is_kept && !memory.refuses_spec(source, now),
+        fits: source.digest.fits(s.largest_spec),
+        has_sources: references.is_none_or(|found| !found.resolving && found.expected.is_some()),
+        fault: conditions::refused_place(s).or_else(fault).filter(|_| is_refused),
+        was_bound: memory.bound,
+        companions_hold: s.companions.hold,
+    }
+}
+
+fn case<'a>(p: &Pass<'a>, at: &'a SingleMember, spec: &'a Spec) -> Case<'a> {
+    Case {
+        kinds: &p.s.kinds,
+        kind: p.s.kind,
+        hub: p.s.hub.as_ref().map_or("", |hub| hub.as_str()),
+        name: &p.s.name,
+        at,
+        source: p.source,
+        copy: p.s.copy.as_ref(),
+        binding: p.s.binding.as_ref(),
+        candidates: &p.s.candidates,
+        city: p.s.destination.city(),
+        spec,
+        complete: p.s.complete,
+        now: p.now,
+    }
+}
+
+/// Brings the copy to its member, and keeps it there as the object is.
+pub(super) fn sync(p: &Pass<'_>, at: &SingleMember, memory: &mut Memory) -> Step {
+    let refused = memory.refusal(p.source, p.now).map(|(_, left)| left);
+    // A copy that is there goes on its way without a spec that the hub refuses.
+    let goes_on = p.s.copy.is_some() && memory.refuses_spec(p.source, p.now);
+    if let Some(left) = refused.filter(|_| !goes_on) {
+        return Step::Wait(Requeue::After(left));
+    }
+    let is_taken = p.s.copy.as_ref().is_some_and(|copy| conditions::taken(p.s, copy));
+    let step = if is_taken {
+        WAIT
+    } else {
+        let spec = spec(p, memory);
+        let next = single_member::decide::advance(&case(p, at, &spec), &mut memory.member);
+        carry_out(p, next, memory)
+    };
+    match (refused, step) {
+        (Some(left), step) => step.by(Requeue::After(left)),
+        (None, Step::Wait(next)) => {
+            memory.refused = None;
+            Step::Wait(next)
+        }
+        (None, step) => step,
+    }
+}
+
+/// Deletes the copy, waits until the member has nothing of it, and removes pin and finalizers.
+pub(super) fn delete(p: &Pass<'_>, at: &SingleMember, memory: &mut Memory) -> Step {
+    if let Some((message, left)) = memory.refusal(p.source, p.now) {
+        let condition = conditions::hub_refused(p.source, message);
+        return report_own(p, &condition, memory).by(Requeue::After(left));
+    }
+    let spec = spec(p, memory);
+    let next = single_member::decide::end(&case(p, at, &spec), &mut memory.member);
+    carry_out(p, next, memory)
+}
+
+fn carry_out(p: &Pass<'_>, step: single_member::decide::Step, memory: &Memory) -> Step {
+    use single_member::decide::Step as Member;
+    match (step, &p.s.copy) {
+        (Member::Wait(next), _) => Step::Wait(next),
+        (Member::Probe(probe), _) => Step::Probe(probe),
+        (Member::ConfirmGone, _) => Step::ConfirmGone,
+        (Member::Apply(effect), _) => act(*effect, memory.clone()),
+        (Member::Abandon(mut removal, message), _) => {
+            removal.reason = WriteReason::AbandonMember.into();
+            let mut plan = Plan::one(*removal);
+            plan.notes
+                .push(event(p.s, p.source, true, "MemberAbandoned", "Deleting", message));
+            Step::Act(Box::new(Act::new(plan, memory.clone())))
+        }
+        (Member::RefuseAbandonment(message), _) => {
+            let plan = Plan::with_event(event(p.s, p.source, true, "AbandonRefused", "Deleting", message));
+            Step::Act(Box::new(Act::new(plan, memory.clone())))
+        }
+        (Member::Report(condition, next), _) => report_own(p, &condition, memory).by(next),
+        (Member::Finish, _) => remove_finalizers(p, memory),
+        (Member::Delete(reason), Some(copy)) => {
+            let step = act(delete_copy(p.s, copy, reason), memory.clone());
+            if reason == WriteReason::ReplaceCopy {
+                step.after_get()
+            } else {
+                step
+            }
+        }
+        (
+            Member::Write {
+                write,
+                policy,
+                is_takeover,
+            },
+            copy,
+        ) => {
+            let name = policy.name(&p.s.kinds);
+            let mut step = match (write, copy) {
+                (CopyWrite::Update, Some(copy)) => update(p, copy, Some(&name), memory),
+                (CopyWrite::ChangePolicy { with_spec }, Some(copy)) => {
+                    let p = &Pass {
+                        permit: permit_to_move(p),
+                        ..*p
+                    };
+                    let labels = vec![(keys::LANE, json!(name))];
+                    reroute(p, copy, labels, with_spec, WriteReason::ChangeLane, memory)
+                }
+                (CopyWrite::Create, _) => create(p, Some(&name), memory),
+                (_, None) => WAIT,
+            };
+            if let Step::Act(act) = &mut step {
+                act.applied.since.undelivered = None;
+                act.applied.member.wrote(write, is_takeover, p.now);
+            }
+            step
+        }
+        (Member::Delete(_), None) => WAIT,
+    }
+}
+
+/// The permit for another policy. Writes of other objects do not delay a copy that is only withdrawn from another Cluster.
+fn permit_to_move(p: &Pass<'_>) -> Permit {
+    let cluster = p.s.single_member.as_ref().and_then(|at| at.cluster);
+    match cluster {
+        Some(PinnedCluster::Gone | PinnedCluster::Replaced) => Permit::Granted,
+        Some(PinnedCluster::Same | PinnedCluster::Unknown) | None => p.permit,
+    }
+}
+
+/// The gateway's own conditions, and the time of the next reconcile if they depend on time.
+pub(super) fn own(
+    p: &Pass<'_>,
+    at: &SingleMember,
+    is_reported: bool,
+    memory: &mut Memory,
+) -> (Vec<OwnCondition>, Requeue) {
+    let Pass { s, source, now, .. } = *p;
+    let invalid = conditions::invalid(s, source).map(|fault| (fault.reason, fault.message));
+    let has_no_cell = invalid
+        .as_ref()
+        .is_some_and(|(reason, _)| *reason == "NoCellForCity");
+    let copy = s.copy.as_ref();
+    let references = s.companions.references.as_ref();
+    let faults = Faults {
+        of_object: invalid
+            .filter(|_| !has_no_cell)
+            .or_else(|| conditions::refused_place(s)),
+        has_no_cell,
+        of_hub: conditions::obstacle(s).or_else(|| references?.error.clone()),
+        refused_by_hub: memory.refusal(source, now).map(|(words, _)| words.to_owned()),
+        missing_api: conditions::missing_api(s),
+        refused_status: copy
+            .and_then(|copy| memory.status_refusal(source, copy, now))
+            .map(|(words, _)| words.to_owned()),
+        is_reported,
+    };
+    let spec = spec(p, memory);
+    single_member::conditions::own(&case(p, at, &spec), &faults, &mut memory.member)
+}

@@ -1,0 +1,281 @@
+//! Deletion of an object that lives at one member (contract: clusters.md §3.4). Its copy is stopped and deleted, the member is
+//! asked, and only then are companions, pin and finalizers released. Pure.
+
+use super::{Case, CopyWrite, GRACE_PERIOD, Memory, Step, WAIT, guards};
+use crate::{
+    index::{
+        rows::{HubCopy, status::OwnCondition},
+        single_member::{CopyPolicy, Kept, Pin, PinnedCluster, Stage},
+    },
+    reason::WriteReason,
+    single_member::{Observation, Probe, conditions, probe::Probing},
+};
+use fedgate_api::keys;
+use fedgate_engine::{plan::Requeue, store::table::Row};
+use fedgate_kinds::FinishedWhen;
+use std::sync::Arc;
+
+/// The next step of a deletion. Guards that hold it and refusals of the hub are the federator's.
+pub fn end(c: &Case<'_>, memory: &mut Memory) -> Step {
+    let Ok(pin) = &c.at.pin else {
+        return report(conditions::unreadable(c));
+    };
+    let is_own = |copy: &&Row<HubCopy>| {
+        let from = copy.digest.source_uid.as_ref();
+        from.is_none_or(|uid| *uid == c.source.uid)
+    };
+    let copy = c.copy.filter(is_own);
+    let Some(pin) = pin else {
+        return match copy {
+            Some(copy) => end_without_pin(c, copy),
+            None => finish(c, memory),
+        };
+    };
+    if let Some(step) = refuse_abandonment(c, pin, memory) {
+        return step;
+    }
+    let needs_cluster = !is_abandoned(c, pin) && (copy.is_some() || !is_over_without_member(c, pin));
+    if needs_cluster && c.lacks_clusters() {
+        memory.probing.observation = None;
+        let unseen = Observation::Unknown("the hub's Clusters are not seen".to_owned());
+        return report(conditions::waiting(c, pin, Some(&unseen)));
+    }
+    match copy {
+        Some(copy) => stop(c, pin, copy, memory),
+        None => confirm_absent(c, pin, memory),
+    }
+}
+
+fn report(condition: OwnCondition) -> Step {
+    Step::Report(condition, Requeue::AwaitChange)
+}
+
+/// Reports what was observed, and asks again after a while.
+fn report_and_ask_again(c: &Case<'_>, pin: &Pin, seen: &Observation, memory: &mut Memory) -> Step {
+    Step::Report(conditions::waiting(c, pin, Some(seen)), memory.probing.again())
+}
+
+/// The member that the annotation `fedgate.dev/abandon` names: the deletion does not wait for it.
+fn named_to_abandon<'a>(c: &'a Case<'_>) -> Option<&'a Arc<str>> {
+    c.source.digest.ending.as_ref()?.abandons.as_ref()
+}
+
+/// True if the annotation names the object's member.
+pub(super) fn is_abandoned(c: &Case<'_>, pin: &Pin) -> bool {
+    named_to_abandon(c) == Some(&pin.member)
+}
+
+/// Reports, once, that the annotation names another member than the object's.
+fn refuse_abandonment(c: &Case<'_>, pin: &Pin, memory: &mut Memory) -> Option<Step> {
+    let wrong = named_to_abandon(c).filter(|member| **member != pin.member);
+    if memory.deletion.refused_abandonment.as_ref() == wrong {
+        return None;
+    }
+    memory.deletion.refused_abandonment = wrong.cloned();
+    Some(Step::RefuseAbandonment(format!(
+        "{} names {}, but the object lives at {}: nothing is abandoned; correct the annotation",
+        keys::ABANDON,
+        wrong?,
+        pin.member
+    )))
+}
+
+/// A copy without a pin was delivered nowhere, unless the pin was lost: the copy's policy shows that.
+fn end_without_pin(c: &Case<'_>, copy: &Row<HubCopy>) -> Step {
+    if copy.deleting {
+        return WAIT;
+    }
+    match CopyPolicy::read(c.profile(), copy.digest.lane.as_deref()) {
+        CopyPolicy::At(stage, member) if stage != Stage::Withdraw => c.write_pin(copy, member, true),
+        _ => Step::Delete(WriteReason::DeleteCopy),
+    }
+}
+
+/// Stops the copy: in its last stage Karmada dispatches nothing of it, and preserves nothing.
+fn stop(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) -> Step {
+    if copy.deleting {
+        memory.probing.observation = None;
+        return report(conditions::waiting(c, pin, None));
+    }
+    let stage = c.stage(copy, pin);
+    // Karmada deletes only what it manages: it takes over the object of a copy that was made again first. Nothing is sent to a
+    // Cluster that is another one.
+    let is_made_again = pin.delivered && pin.copy_uids.last() == Some(&copy.uid) && pin.copy_uids.len() > 1;
+    if is_made_again
+        && matches!(stage, Some(Stage::TakeOver | Stage::Preserve))
+        && c.item(copy, pin).is_some_and(|item| item.applied)
+    {
+        memory.deletion.is_taken_over = true;
+    }
+    let takes_over = is_made_again && c.is_at(PinnedCluster::Same);
+    if takes_over
+        && !memory.deletion.is_taken_over
+        && stage == Some(Stage::TakeOver)
+        && let Some(step) = await_takeover(c, pin, copy, memory)
+    {
+        return step;
+    }
+    let wanted = if takes_over && !memory.deletion.is_taken_over {
+        Stage::TakeOver
+    } else {
+        Stage::Withdraw
+    };
+    if let Some(step) = c.name_copy(pin, copy) {
+        return step;
+    }
+    if stage.is_some_and(|stage| stage != Stage::Withdraw)
+        && let Some(step) = c.record_kept(pin)
+    {
+        return step;
+    }
+    if wanted == Stage::Withdraw
+        && let Some(step) = guards::deliver_spec(c, pin, copy, stage, memory)
+    {
+        return step;
+    }
+    if stage != Some(wanted) {
+        memory.probing.observation = None;
+        return c.change_policy(c.at_stage(wanted, pin), false, memory);
+    }
+    let Some((delivery, _)) = c.delivery(copy).filter(|(delivery, _)| delivery.suspended) else {
+        // Without a binding there is nothing to stop, but Karmada may be about to make one.
+        return if c.spec.was_bound {
+            WAIT
+        } else {
+            Step::Delete(WriteReason::DeleteCopy)
+        };
+    };
+    let has_stopped = memory.probing.observation == Some(Observation::WorksStopped);
+    if has_stopped && guards::asks(c, pin, memory) {
+        return Step::Probe(Probe::Object { pin: pin.clone() });
+    }
+    delete_stopped(
+        pin,
+        delivery.id.as_ref(),
+        &c.at.kept,
+        &mut memory.probing,
+        WriteReason::DeleteCopy,
+    )
+}
+
+/// Deletes a copy whose Works, and those of the companions that went with it, are stopped. A companion that the member deletes
+/// together with the object must not be made again.
+pub(in crate::single_member) fn delete_stopped(
+    pin: &Pin,
+    binding_id: Option<&Arc<str>>,
+    kept: &Kept,
+    probing: &mut Probing,
+    reason: WriteReason,
+) -> Step {
+    match (&probing.observation, binding_id) {
+        (Some(Observation::WorksStopped), _) => {
+            *probing = Probing::default();
+            Step::Delete(reason)
+        }
+        (Some(_), _) => Step::Wait(probing.again()),
+        (None, Some(id)) if !kept.goes_on => Step::Probe(Probe::Works {
+            member: pin.member.clone(),
+            ids: std::iter::once(id).chain(&kept.ids).cloned().collect(),
+        }),
+        (None, _) => WAIT,
+    }
+}
+
+/// Waits until Karmada has taken over the member's object. A member that does not allow it may have no object: then there is
+/// nothing to take over.
+fn await_takeover(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) -> Option<Step> {
+    let waited = c.now.since(*memory.unapplied.get_or_insert(c.now.instant));
+    if waited < GRACE_PERIOD {
+        return Some(Step::Wait(Requeue::After(GRACE_PERIOD.saturating_sub(waited))));
+    }
+    if c.profile().deletion.finished_when == FinishedWhen::Released {
+        let words = c.item(copy, pin).map(|item| item.message.to_string());
+        let words = words.filter(|words| !words.is_empty());
+        let words = words.unwrap_or_else(|| "it has not taken it over from an earlier copy".to_owned());
+        return Some(report(conditions::waiting(
+            c,
+            pin,
+            Some(&Observation::Unknown(words)),
+        )));
+    }
+    match memory.probing.observation.clone() {
+        None => Some(Step::Probe(Probe::Object { pin: pin.clone() })),
+        Some(Observation::Absent) => {
+            memory.deletion.is_taken_over = true;
+            memory.unapplied = None;
+            None
+        }
+        Some(seen) => Some(report_and_ask_again(c, pin, &seen, memory)),
+    }
+}
+
+/// The copy is gone: the deletion is over once binding and member have nothing left.
+fn confirm_absent(c: &Case<'_>, pin: &Arc<Pin>, memory: &mut Memory) -> Step {
+    if c.binding.is_some() {
+        return report(conditions::waiting(c, pin, None));
+    }
+    if is_over_without_member(c, pin) {
+        return release(c, pin, memory);
+    }
+    // Another Cluster under the member's name proves nothing.
+    if c.is_at(PinnedCluster::Replaced) {
+        memory.probing.observation = None;
+        return report(conditions::replaced(c, pin));
+    }
+    match memory.probing.observation.clone() {
+        None => Step::Probe(Probe::Member {
+            pin: pin.clone(),
+            id: memory.deletion.binding_id.clone(),
+        }),
+        Some(Observation::Absent) if c.is_at(PinnedCluster::Same) => release(c, pin, memory),
+        // Somebody other than the gateway deleted the copy. Karmada deletes only what it manages, so that the copy is made again.
+        Some(seen @ Observation::There { deleting: false, .. }) => {
+            memory.probing.observation = None;
+            if let Some(left) = c.next_takeover_in(memory) {
+                return Step::Report(conditions::waiting(c, pin, Some(&seen)), Requeue::After(left));
+            }
+            (memory.deletion.is_taken_over, memory.deletion.is_unguarded) = (false, false);
+            // The sources of the copy may be gone with their namespace.
+            let policy = c.at_stage(Stage::Withdraw, pin);
+            c.write(CopyWrite::Create, policy, memory).taking_over()
+        }
+        Some(seen) => report_and_ask_again(c, pin, &seen, memory),
+    }
+}
+
+/// True if a deletion is over once the hub has nothing left, whatever the member has.
+fn is_over_without_member(c: &Case<'_>, pin: &Pin) -> bool {
+    c.profile().deletion.finished_when == FinishedWhen::Released || is_abandoned(c, pin)
+}
+
+/// Removes the pin.
+fn release(c: &Case<'_>, pin: &Pin, memory: &mut Memory) -> Step {
+    memory.probing = Probing::default();
+    let Some(removal) = c.at.record.write(None).map(Box::new) else {
+        return finish(c, memory);
+    };
+    if !is_abandoned(c, pin) {
+        return Step::Apply(removal);
+    }
+    let message = format!(
+        "its deletion waits for {} no longer, as {} says; what is left there is to be removed by hand",
+        pin.member,
+        keys::ABANDON
+    );
+    Step::Abandon(removal, message)
+}
+
+/// Nothing is left but companions, which their controller releases, and the finalizers.
+fn finish(c: &Case<'_>, memory: &mut Memory) -> Step {
+    if c.binding.is_some() {
+        return WAIT;
+    }
+    if !c.spec.was_bound {
+        return Step::ConfirmGone;
+    }
+    memory.policy = None;
+    if c.spec.companions_hold {
+        return WAIT;
+    }
+    Step::Finish
+}

@@ -1,0 +1,120 @@
+//! Guards of a deletion: the spec in which no guard holds reaches the member before the copy is withdrawn, because the member's
+//! operator may clean up nothing while it reads the guard (contract: clusters.md §3.4 step 3). Pure.
+
+use super::{Case, CopyWrite, Memory, Step, deletion::is_abandoned};
+use crate::{
+    index::{
+        rows::HubCopy,
+        single_member::{Pin, PinnedCluster, Stage},
+    },
+    single_member::{Observation, Probe, conditions, probe::Probing},
+};
+use fedgate_engine::{plan::Requeue, store::table::Row};
+use fedgate_kinds::FinishedWhen;
+use std::sync::Arc;
+
+/// True if the member has to say which spec it has before its object may be deleted. Another Cluster is not asked, because its
+/// answer proves nothing.
+pub(super) fn asks(c: &Case<'_>, pin: &Pin, memory: &Memory) -> bool {
+    let deletion = &c.profile().deletion;
+    !deletion.guards.is_empty()
+        && deletion.finished_when == FinishedWhen::MemberAbsent
+        && c.is_at(PinnedCluster::Same)
+        && !is_abandoned(c, pin)
+        && !memory.deletion.is_unguarded
+}
+
+/// The step that brings the member the spec without the guard; `None` if nothing keeps the copy from being withdrawn.
+pub(super) fn deliver_spec(
+    c: &Case<'_>,
+    pin: &Arc<Pin>,
+    copy: &Row<HubCopy>,
+    stage: Option<Stage>,
+    memory: &mut Memory,
+) -> Option<Step> {
+    let is_stopped = stage == Some(Stage::Withdraw);
+    let was_sent = pin.delivered || stage.is_some_and(Stage::delivers);
+    if !asks(c, pin, memory) || !is_stopped && !was_sent {
+        return None;
+    }
+    if copy.digest.guarded && !is_stopped && c.spec.fault.is_none() {
+        return Some(deliver(c, pin, copy, stage, memory));
+    }
+    match memory.probing.observation.clone() {
+        // Karmada may dispatch a guarded spec until it is stopped: the member is asked once more then.
+        Some(Observation::Absent) if !is_stopped => None,
+        Some(Observation::There {
+            generation,
+            guarded: false,
+            ..
+        }) if !is_stopped && (generation.is_none() || refusal(c, pin, copy).is_some()) => None,
+        Some(Observation::Absent) => {
+            memory.deletion.is_unguarded = true;
+            memory.probing.observation = Some(Observation::WorksStopped);
+            None
+        }
+        Some(Observation::There {
+            generation,
+            guarded: false,
+            ..
+        }) if is_stopped || generation.is_some() && generation == copy.digest.source_generation => {
+            memory.deletion.is_unguarded = true;
+            memory.probing = Probing {
+                observation: is_stopped.then_some(Observation::WorksStopped),
+                count: 0,
+            };
+            None
+        }
+        Some(Observation::There { .. }) => Some(deliver(c, pin, copy, stage, memory)),
+        Some(seen @ Observation::Unknown(_)) => {
+            let said = conditions::lags(c, pin, Some(&seen), None);
+            Some(Step::Report(said, memory.probing.again()))
+        }
+        // The Works are stopped first.
+        _ if is_stopped => None,
+        _ => Some(Step::Probe(Probe::Object { pin: pin.clone() })),
+    }
+}
+
+/// The member's message if it refuses the copy.
+fn refusal<'a>(c: &'a Case<'_>, pin: &Pin, copy: &Row<HubCopy>) -> Option<&'a str> {
+    let item = c.item(copy, pin)?;
+    (!item.applied && !item.message.is_empty()).then_some(&*item.message)
+}
+
+/// Delivers the spec, and waits until the member has it.
+fn deliver(
+    c: &Case<'_>,
+    pin: &Arc<Pin>,
+    copy: &Row<HubCopy>,
+    stage: Option<Stage>,
+    memory: &mut Memory,
+) -> Step {
+    let refusal = refusal(c, pin, copy);
+    let lacks_spec = copy.digest.guarded || refusal.is_some();
+    if let Some(fault) = c.spec.fault.as_ref().filter(|_| lacks_spec) {
+        memory.probing.observation = None;
+        return Step::Report(conditions::undeliverable(c, pin, fault), Requeue::AwaitChange);
+    }
+    let (wanted, later) = match stage {
+        // Karmada may have let go of the object.
+        Some(Stage::Preserve) if c.item(copy, pin).is_none_or(|item| !item.applied) => c.take_over(memory),
+        Some(stage) if stage.delivers() => (stage, Requeue::AwaitChange),
+        Some(Stage::Suspend) => (Stage::Preserve, Requeue::AwaitChange),
+        _ => (Stage::TakeOver, Requeue::AwaitChange),
+    };
+    let policy = c.at_stage(wanted, pin);
+    if stage != Some(wanted) {
+        memory.probing.observation = None;
+        let step = c.change_policy(policy, true, memory);
+        let is_takeover = stage == Some(Stage::Preserve);
+        return if is_takeover { step.taking_over() } else { step };
+    }
+    if c.spec.differs {
+        memory.probing.observation = None;
+        return c.write(CopyWrite::Update, policy, memory);
+    }
+    memory.policy = Some(policy);
+    let said = conditions::lags(c, pin, memory.probing.observation.as_ref(), refusal);
+    Step::Report(said, memory.probing.again().earlier(later))
+}
