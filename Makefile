@@ -82,7 +82,7 @@ manifests: ## Write manifests/ and charts/fedgate anew
 
 docs: ## Write docs/reference and packaging/man anew
 	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --test reference
-	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --package fedgate-cli --lib reference
+	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --package fedgate-cli --test reference
 
 sandbox: build ## Start hub, projects and cells in the background; `make down` ends them
 	@$(SANDBOX) up

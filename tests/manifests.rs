@@ -178,19 +178,18 @@ fn tokens_are_reviewed_only_by_a_role_of_its_own_and_the_viewer_may_get_each_res
 
 #[test]
 fn a_kind_without_rust_gets_its_roles_from_its_profile() {
-    let kind = KindManifests {
-        group: "example.com".into(),
-        version: "v1".into(),
-        plural: "widgets".into(),
-        ..KindManifests::default()
-    };
+    let mut kind = FederatedKind::builtin().unwrap().remove(0);
+    kind.resource.group = "example.com".into();
+    kind.resource.plural = "widgets".into();
+    (kind.companions, kind.write_back) = (None, None);
+    let kind = KindManifests::of(&kind, None);
     assert_eq!(rules_of_kind(Plane::Project, &kind).len(), 2);
     assert!(rules_of_kind(Plane::Cell, &kind).is_empty());
 }
 
 /// The rules of the gateway's role for a kind on a plane.
 fn rules_of_kind(plane: Plane, kind: &KindManifests) -> Vec<Value> {
-    let name = format!("fedgate-gateway-{}.{}", kind.plural, kind.group);
+    let name = format!("fedgate-gateway-{}.{}", kind.resource.plural, kind.resource.group);
     let objects = fedgate_manifests::objects(plane, std::slice::from_ref(kind)).unwrap();
     let is_of_kind = |object: &Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == name;
     let roles = objects.into_iter().filter(is_of_kind);
@@ -212,11 +211,12 @@ fn companions_of_the_core_group_get_rights_like_others() {
     charter.resource.group = String::new();
     charter.resource.plural = "serviceaccounts".to_owned();
     charter.resource.kind = "ServiceAccount".to_owned();
-    let named = (String::new(), "serviceaccounts".to_owned());
+    let named = ("", "serviceaccounts");
     let vault = kinds.iter().find(|kind| kind.resource.kind == "Vault").unwrap();
-    let companions = KindManifests::of(vault, None).companions;
+    let companions = KindManifests::of(vault, None);
+    let companions = companions.companions();
     assert!(companions.contains(&named), "{companions:?}");
-    assert!(!companions.iter().any(|(_, plural)| plural == "secrets"));
+    assert!(!companions.iter().any(|(_, plural)| *plural == "secrets"));
 }
 
 #[test]
@@ -438,7 +438,10 @@ fn only_kinds_that_ask_for_them_have_policies_of_their_own() {
 #[test]
 fn a_kind_of_the_platform_is_read_on_the_hub_and_kept_in_projects() {
     let kinds = further(&[]);
-    let flavor = kinds.iter().find(|kind| kind.plural == "flavors").unwrap();
+    let flavor = kinds
+        .iter()
+        .find(|kind| kind.resource.plural == "flavors")
+        .unwrap();
     let verbs = |plane| {
         let rules = rules_of_kind(plane, flavor);
         assert_eq!(rules.len(), 1);

@@ -2,10 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::{collections::BTreeSet, fmt};
 
 /// A changed field. Its JSON has a field `op` besides, which says the same in a word.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,23 +80,6 @@ pub(crate) fn same(old: Option<&Value>, new: Option<&Value>) -> bool {
     let mut changes = Vec::new();
     compare("", old, new, &mut changes);
     changes.is_empty()
-}
-
-/// JSON with sorted keys.
-pub(crate) fn canonical(value: &Value) -> String {
-    match value {
-        Value::Object(fields) => {
-            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
-            let fields = sorted
-                .into_iter()
-                .map(|(key, value)| format!("{}:{}", Value::String(key.clone()), canonical(value)));
-            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-        }
-        Value::Array(items) => {
-            format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(","))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
-    }
 }
 
 fn compare(path: &str, old: Option<&Value>, new: Option<&Value>, into: &mut Vec<Change>) {

@@ -17,9 +17,6 @@ mod output;
 mod plane;
 mod prompt;
 mod quota;
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod reference;
 mod retry;
 mod rollout;
 mod time;
@@ -30,11 +27,16 @@ mod view;
 use fedgate_terminal::error;
 
 use args::Cli;
-use clap::{Parser, error::ErrorKind};
+use clap::{CommandFactory, Parser, error::ErrorKind};
 use error::{Error, Kind};
 use interrupt::Writes;
 use output::{complain, write};
 use std::{ffi::OsString, process::ExitCode};
+
+/// The commands with their flags and help, for the reference.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
 
 /// Runs the command line; returns the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -1,12 +1,9 @@
 //! The objects that the gateway carries together with an object, as the folder of its kind describes them.
 
-use super::{FederatedKind, Query};
+use super::{FederatedKind, PerKind, Query, per_kind::KindPlace};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde::Deserialize;
-use std::{
-    collections::BTreeMap,
-    ops::{Deref, DerefMut, Index, IndexMut},
-};
+use std::{collections::BTreeMap, ops::Index};
 
 /// See [`FederatedKind::companions`](super::FederatedKind::companions).
 #[derive(Debug, Clone)]
@@ -63,7 +60,7 @@ pub enum Required {
 }
 
 /// A kind of companions: its place among the [`CompanionKinds`] of this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CompanionKind(u8);
 
 impl CompanionKind {
@@ -75,6 +72,16 @@ impl CompanionKind {
     /// True for the core/v1 kinds, which Karmada may also send as dependencies, and of which the metadata alone are small.
     pub const fn is_core(self) -> bool {
         self.0 < 2
+    }
+}
+
+impl KindPlace for CompanionKind {
+    fn at(place: usize) -> Self {
+        Self(u8::try_from(place).unwrap_or(u8::MAX))
+    }
+
+    fn place(self) -> usize {
+        self.0.into()
     }
 }
 
@@ -117,7 +124,7 @@ impl CompanionKinds {
 
     /// All.
     pub fn ids(&self) -> impl Iterator<Item = CompanionKind> + Clone + use<> {
-        (0..u8::try_from(self.resources.len()).unwrap_or(u8::MAX)).map(CompanionKind)
+        (0..self.resources.len()).map(CompanionKind::at)
     }
 
     /// The place of a resource; `None` if no folder names it.
@@ -133,7 +140,7 @@ impl CompanionKinds {
 
     /// A value for each.
     pub fn map<T>(&self, value: impl FnMut(CompanionKind) -> T) -> PerCompanionKind<T> {
-        PerCompanionKind(self.ids().map(value).collect())
+        self.ids().map(value).collect()
     }
 }
 
@@ -215,43 +222,7 @@ impl CompanionSet {
 }
 
 /// A value for each kind of companions.
-#[derive(Debug, Clone, Default)]
-pub struct PerCompanionKind<T>(Box<[T]>);
-
-impl<T> PerCompanionKind<T> {
-    /// The values with their kinds.
-    pub fn enumerate(&self) -> impl Iterator<Item = (CompanionKind, &T)> {
-        (0..).map(CompanionKind).zip(&self.0)
-    }
-}
-
-impl<T> Deref for PerCompanionKind<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        &self.0
-    }
-}
-
-impl<T> DerefMut for PerCompanionKind<T> {
-    fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.0
-    }
-}
-
-impl<T> Index<CompanionKind> for PerCompanionKind<T> {
-    type Output = T;
-
-    fn index(&self, id: CompanionKind) -> &T {
-        &self.0[usize::from(id.0)]
-    }
-}
-
-impl<T> IndexMut<CompanionKind> for PerCompanionKind<T> {
-    fn index_mut(&mut self, id: CompanionKind) -> &mut T {
-        &mut self.0[usize::from(id.0)]
-    }
-}
+pub type PerCompanionKind<T> = PerKind<T, CompanionKind>;
 
 /// Kinds and plurals of core/v1 that are companions without a plural in the file, in the order of their places.
 pub(crate) const CORE: [(&str, &str); 2] = [("ConfigMap", "configmaps"), ("Secret", "secrets")];

@@ -5,27 +5,23 @@
 #![forbid(unsafe_code)]
 
 mod companions;
-mod deletion;
 mod file;
 mod folder;
 mod load;
 pub mod lua;
 mod per_kind;
-mod platform;
 mod query;
 mod returns;
 
 pub use companions::{
     CompanionKind, CompanionKinds, CompanionSet, Companions, PerCompanionKind, Reference, Required,
 };
-pub use deletion::{DeletionRules, FinishedWhen, Guard};
 pub use load::{Kinds, LoadError};
-pub use per_kind::{KindId, PerKind};
-pub use platform::PlatformKind;
+pub use per_kind::{KindId, KindPlace, PerKind};
 pub use query::{Query, QueryError};
 pub use returns::{NamePattern, Return, ReturnName};
 
-use kube::core::ApiResource;
+use kube::core::{ApiResource, Selector};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -199,6 +195,57 @@ impl FederatedKind {
             },
         })
     }
+}
+
+/// See [`FederatedKind::deletion`].
+#[derive(Debug, Clone, Default)]
+pub struct DeletionRules {
+    /// When the deletion is over.
+    pub finished_when: FinishedWhen,
+    /// The guards, in the order of the file.
+    pub guards: Vec<Guard>,
+    /// True if the annotation `fedgate.dev/abandon` ends the wait for a member.
+    pub abandon: bool,
+}
+
+/// When the deletion of an object is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FinishedWhen {
+    /// When the copy and its binding are gone.
+    #[default]
+    Released,
+    /// When the member's object is gone, too.
+    MemberAbsent,
+}
+
+/// A value in the object that holds its deletion back.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    /// Selects the value in the project's object.
+    pub path: Query,
+    /// The text, number or boolean that holds the deletion.
+    pub equals: Value,
+    /// The message to the tenant.
+    pub message: String,
+}
+
+impl Guard {
+    /// True if it holds the deletion of an object.
+    pub fn holds(&self, object: &Value) -> bool {
+        self.path.all(object).contains(&&self.equals)
+    }
+}
+
+/// A cluster-scoped kind that the platform writes on the hub and the gateway projects into the projects.
+#[derive(Debug, Clone)]
+pub struct PlatformKind {
+    /// Group, version, kind and plural.
+    pub resource: ApiResource,
+    /// Selects the hub's objects that are projected.
+    pub selector: Selector,
+    /// Path of its `kind.yaml`; below `(built in)` for kinds in the executable.
+    pub origin: String,
 }
 
 #[cfg(test)]

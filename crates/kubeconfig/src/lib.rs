@@ -10,14 +10,12 @@ mod error;
 mod files;
 mod proxy;
 mod tls;
-mod token;
 
 pub use client::{Requests, client};
-pub use document::{Malformed, document, entry, from_base64, to_base64};
+pub use document::{Malformed, TokenTimes, document, entry, from_base64, to_base64, token_times};
 pub use error::{LoadError, cause, client_cause, plain, root};
 pub use files::contexts;
 pub use tls::verifier;
-pub use token::{TokenTimes, token_times};
 
 use http::Uri;
 use jiff::Timestamp;

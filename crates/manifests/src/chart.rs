@@ -4,6 +4,7 @@
 use crate::{File, ManifestError};
 use include_dir::{Dir, include_dir};
 use serde_json::Value;
+use std::path::Path;
 
 static TEMPLATES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../charts/fedgate/templates");
 const CHART: &str = include_str!("../../../charts/fedgate/Chart.yaml");
@@ -60,10 +61,8 @@ fn at_this_version(chart: &str) -> String {
 }
 
 fn with_flags(flags: &[(&str, Value)]) -> Result<String, ManifestError> {
-    let mut schema: Value = serde_json::from_str(SCHEMA).map_err(|source| ManifestError::Source {
-        path: "values.schema.json".to_owned(),
-        source: Box::new(source),
-    })?;
+    let schema = serde_json::from_str(SCHEMA);
+    let mut schema: Value = schema.map_err(ManifestError::at(Path::new("values.schema.json")))?;
     for (role, properties) in flags {
         schema["properties"][role]["properties"]["flags"]["properties"] = properties.clone();
     }

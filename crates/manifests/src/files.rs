@@ -21,8 +21,8 @@ pub fn write(dir: &Path, files: &[File]) -> Result<(), ManifestError> {
     for file in files {
         let path = dir.join(&file.path);
         let parent = path.parent().unwrap_or(dir);
-        fs::create_dir_all(parent).map_err(|error| ManifestError::file(parent, error))?;
-        fs::write(&path, &file.text).map_err(|error| ManifestError::file(&path, error))?;
+        fs::create_dir_all(parent).map_err(ManifestError::at(parent))?;
+        fs::write(&path, &file.text).map_err(ManifestError::at(&path))?;
     }
     Ok(())
 }
@@ -34,10 +34,10 @@ pub fn compare(dir: &Path, files: &[File]) -> Result<Vec<PathBuf>, ManifestError
         wanted.insert(PathBuf::from(&file.path), &file.text);
     }
     let mut found = Vec::new();
-    list(dir, &mut found).map_err(|error| ManifestError::file(dir, error))?;
+    list(dir, &mut found).map_err(ManifestError::at(dir))?;
     let mut differing = Vec::new();
     for path in found {
-        let text = fs::read_to_string(&path).map_err(|error| ManifestError::file(&path, error))?;
+        let text = fs::read_to_string(&path).map_err(ManifestError::at(&path))?;
         let relative = path.strip_prefix(dir).unwrap_or(&path).to_owned();
         let same = match wanted.remove(&relative) {
             Some(wanted) => *wanted == text,

@@ -16,9 +16,10 @@ pub use files::{File, compare, write};
 pub use monitoring::{RUNBOOKS, monitoring};
 
 use fedgate_api::crd::{self, SchemaError};
-use fedgate_kinds::{FederatedKind, FinishedWhen, Kinds, PlatformKind, Return};
+use fedgate_kinds::{FederatedKind, Kinds};
+use kube::core::ApiResource;
 use serde_json::Value;
-use std::{collections::BTreeSet, io, path::PathBuf};
+use std::{collections::BTreeSet, path::Path};
 
 /// Namespace of the gateway's Pods, and of its Lease on the hub.
 pub const NAMESPACE: &str = "fedgate-system";
@@ -74,70 +75,15 @@ pub enum Plane {
     Host,
 }
 
-/// The owner of a kind's objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Owner {
-    /// Tenants: the gateway carries them to the hub.
-    #[default]
-    Tenants,
-    /// The platform: the gateway projects the hub's into the projects.
-    Platform,
-}
-
-/// A kind of the gateway: the fields that roles, policies and interpreters need.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// A kind of the gateway, of which roles, policies and interpreters are made.
+#[derive(Debug, Clone)]
 pub struct KindManifests {
-    /// API group; empty for core.
-    pub group: String,
-    /// API version.
-    pub version: String,
-    /// Plural in lower case.
-    pub plural: String,
-    /// The owner of its objects.
-    pub owner: Owner,
-    /// Group and plural of the kind that cells write back, if any.
-    pub write_back: Option<(String, String)>,
-    /// Group and plural of the kinds of companions beside `ConfigMap` and Secret, sorted.
-    pub companions: Vec<(String, String)>,
-    /// True if each object lives at one member.
-    pub is_exactly_one: bool,
-    /// True if the gateway asks the member whether a deleted object is gone there.
-    pub asks_member: bool,
-    /// The Secrets of members that go back for its objects, if any.
-    pub returns: Option<ReturnedSecrets>,
-    /// Names on the way to the placement value, if it cannot change and one way leads to it.
-    pub fixed_placement: Option<Vec<String>>,
-    /// True if an annotation ends the wait for a member.
-    pub may_be_abandoned: bool,
+    /// Group, version, kind and plural.
+    pub resource: ApiResource,
+    /// The kind as tenants use it; `None` for a kind of the platform.
+    federated: Option<FederatedKind>,
     /// The complete `ResourceInterpreterCustomization`; `None` generates no file for it.
-    pub interpreter: Option<Value>,
-}
-
-/// The Secrets of members that go back for the objects of a kind.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReturnedSecrets {
-    /// API version of the object, which owns them on the hub.
-    pub api_version: String,
-    /// Kind of the object.
-    pub kind: String,
-    /// Patterns of names, in which `*` stands for any text, each with the largest size in bytes.
-    pub patterns: Vec<(String, u32)>,
-}
-
-impl ReturnedSecrets {
-    fn of(kind: &FederatedKind) -> Option<Self> {
-        let of_rule = |rule: &Return| -> Vec<(String, u32)> {
-            let patterns = rule.allow.iter();
-            patterns
-                .map(|pattern| (pattern.text().to_owned(), rule.max_bytes))
-                .collect()
-        };
-        (!kind.returns.is_empty()).then(|| Self {
-            api_version: kind.resource.api_version.clone(),
-            kind: kind.resource.kind.clone(),
-            patterns: kind.returns.iter().flat_map(of_rule).collect(),
-        })
-    }
+    interpreter: Option<Value>,
 }
 
 impl KindManifests {
@@ -147,68 +93,46 @@ impl KindManifests {
             let interpreter = with_interpreters.then(|| kind.interpreter_object());
             Self::of(kind, interpreter)
         });
-        federated
-            .chain(kinds.platform.iter().map(Self::of_platform))
-            .collect()
+        let platform = kinds.platform.iter().map(|kind| Self {
+            resource: kind.resource.clone(),
+            federated: None,
+            interpreter: None,
+        });
+        federated.chain(platform).collect()
     }
 
-    /// Extracts the fields of a kind of the platform that manifests need.
-    pub fn of_platform(kind: &PlatformKind) -> Self {
-        Self {
-            group: kind.resource.group.clone(),
-            version: kind.resource.version.clone(),
-            plural: kind.resource.plural.clone(),
-            owner: Owner::Platform,
-            ..Self::default()
-        }
-    }
-
-    /// Extracts the fields of a federated kind that manifests need.
+    /// The manifests of a federated kind.
     pub fn of(kind: &FederatedKind, interpreter: Option<Value>) -> Self {
-        let names = |r: &kube::core::ApiResource| (r.group.clone(), r.plural.clone());
-        let (group, plural) = names(&kind.resource);
-        let references = kind.companions.iter().flat_map(|section| &section.references);
-        let companions: BTreeSet<_> = references
-            .filter(|reference| !reference.is_core())
-            .map(|reference| names(&reference.resource))
-            .collect();
         Self {
-            companions: companions.into_iter().collect(),
-            group,
-            version: kind.resource.version.clone(),
-            plural,
-            owner: Owner::Tenants,
-            write_back: kind.write_back.as_ref().map(|w| names(&w.resource)),
-            is_exactly_one: kind.is_exactly_one(),
-            asks_member: kind.deletion.finished_when == FinishedWhen::MemberAbsent,
-            returns: ReturnedSecrets::of(kind),
-            fixed_placement: kind
-                .placement
-                .immutable
-                .then(|| kind.placement.path.members())
-                .flatten(),
-            may_be_abandoned: kind.deletion.abandon,
+            resource: kind.resource.clone(),
+            federated: Some(kind.clone()),
             interpreter,
         }
     }
-}
 
-impl KindManifests {
     /// Plural and group, as in the name of a CRD.
     fn name(&self) -> String {
-        let name = format!("{}.{}", self.plural, self.group);
+        let name = format!("{}.{}", self.resource.plural, self.resource.group);
         name.trim_end_matches('.').to_owned()
+    }
+
+    /// Group and plural of the kinds of companions beside `ConfigMap` and Secret, sorted.
+    pub fn companions(&self) -> BTreeSet<(&str, &str)> {
+        let sections = self.federated.iter().filter_map(|kind| kind.companions.as_ref());
+        let references = sections.flat_map(|section| &section.references);
+        let others = references.filter(|reference| !reference.is_core());
+        others.map(|reference| names(&reference.resource)).collect()
     }
 
     /// Group and plural of what members get: objects of the kind, and companions beside `ConfigMap` and Secret.
     pub fn delivered(&self) -> impl Iterator<Item = (&str, &str)> {
-        let own = std::iter::once((&*self.group, &*self.plural));
-        own.chain(
-            self.companions
-                .iter()
-                .map(|(group, plural)| (&**group, &**plural)),
-        )
+        std::iter::once(names(&self.resource)).chain(self.companions())
     }
+}
+
+/// Group and plural.
+fn names(resource: &ApiResource) -> (&str, &str) {
+    (&resource.group, &resource.plural)
 }
 
 /// A file: objects that belong together, and the planes that they are applied to.
@@ -226,40 +150,26 @@ pub struct Manifest {
 
 /// An error of generating, writing or comparing manifests.
 #[derive(Debug, thiserror::Error)]
-pub enum ManifestError {
-    /// A table of the schema does not match the types.
-    #[error(transparent)]
-    Schema(#[from] SchemaError),
-    /// A source cannot be read.
-    #[error("{path}: the source of a manifest cannot be read: {source}")]
-    Source {
-        /// The file.
-        path: String,
-        /// The error of the parser.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// An object cannot be serialized to YAML.
-    #[error("{path}: an object cannot be written as YAML: {source}")]
-    Yaml {
-        /// The file.
-        path: String,
-        /// The error of the serializer.
-        source: Box<serde_saphyr::ser::Error>,
-    },
-    /// A file or folder cannot be read or written.
-    #[error("{path}: {source}")]
-    File {
-        /// The file or folder.
-        path: PathBuf,
-        /// The I/O error.
-        source: io::Error,
-    },
+#[error("{path}: {source}")]
+pub struct ManifestError {
+    path: String,
+    source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl ManifestError {
-    fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
-        let path = path.into();
-        Self::File { path, source }
+    /// A file or folder that cannot be read or written, or whose text or objects cannot be converted.
+    fn at<E: Into<Box<dyn std::error::Error + Send + Sync>>>(path: &Path) -> impl FnOnce(E) -> Self {
+        let path = path.display().to_string();
+        move |source| Self {
+            path,
+            source: source.into(),
+        }
+    }
+}
+
+impl From<SchemaError> for ManifestError {
+    fn from(error: SchemaError) -> Self {
+        Self::at(Path::new("crds"))(error)
     }
 }
 
@@ -308,11 +218,8 @@ impl Manifest {
         }
         let mut documents = Vec::new();
         for object in &self.objects {
-            let text = serde_saphyr::to_string(object).map_err(|source| ManifestError::Yaml {
-                path: self.path.clone(),
-                source: Box::new(source),
-            });
-            documents.push(text?);
+            let text = serde_saphyr::to_string(object);
+            documents.push(text.map_err(ManifestError::at(Path::new(&self.path)))?);
         }
         let source = match &*self.path {
             "monitoring/alerts.yaml" | "monitoring/prometheusrule.yaml" => "manifests/monitoring/alerts.yaml",

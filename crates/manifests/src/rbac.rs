@@ -1,7 +1,8 @@
 //! Roles of the gateway for its kinds, on project planes, on the hub and at members (contract: federation.md §1.1, §6 rule 7).
 //! Each granted verb is in use. The roles that no kind changes are in `src/yaml`.
 
-use crate::{GATEWAY, KindManifests, Manifest, ManifestError, NAMESPACE, Owner, sources};
+use crate::{GATEWAY, KindManifests, Manifest, ManifestError, NAMESPACE, sources};
+use fedgate_kinds::{FederatedKind, FinishedWhen, WriteBack};
 use serde_json::{Value, json};
 
 const WATCH: &[&str] = &["list", "watch"];
@@ -18,7 +19,7 @@ pub(super) fn files(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestEr
     for kind in kinds {
         project.objects.extend(bound(kind, &in_project(kind)));
         hub.objects.extend(bound(kind, &on_hub(kind)));
-        if kind.asks_member {
+        if kind.federated.as_ref().is_some_and(asks_member) {
             at_members.extend(bound(kind, &[own_rule(kind, &["get", "watch"])]));
         }
     }
@@ -41,18 +42,22 @@ pub(super) fn files(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestEr
 
 /// Permissions of the gateway in every project for a kind.
 fn in_project(kind: &KindManifests) -> Vec<Value> {
-    if kind.owner == Owner::Platform {
+    let Some(federated) = &kind.federated else {
         return vec![own_rule(kind, OWN)];
-    }
+    };
     let status = |plural: &str| format!("{plural}/status");
     let mut rules = vec![
         own_rule(kind, KEEP),
-        rule(&kind.group, &[&status(&kind.plural)], &["patch"]),
+        rule(
+            &kind.resource.group,
+            &[&status(&kind.resource.plural)],
+            &["patch"],
+        ),
     ];
     rules.extend(of_companions(kind, READ));
-    if let Some((group, plural)) = &kind.write_back {
-        rules.push(rule(group, &[plural], OWN));
-        rules.push(rule(group, &[&status(plural)], &["patch"]));
+    if let Some(WriteBack { resource, .. }) = &federated.write_back {
+        rules.push(rule(&resource.group, &[&resource.plural], OWN));
+        rules.push(rule(&resource.group, &[&status(&resource.plural)], &["patch"]));
     }
     rules
 }
@@ -60,29 +65,34 @@ fn in_project(kind: &KindManifests) -> Vec<Value> {
 /// Permissions of the gateway on the hub for a kind: full control of copies except their status; write-backs and the platform's
 /// objects read-only.
 fn on_hub(kind: &KindManifests) -> Vec<Value> {
-    if kind.owner == Owner::Platform {
+    let Some(federated) = &kind.federated else {
         return vec![own_rule(kind, WATCH)];
-    }
+    };
     let mut rules = vec![own_rule(kind, OWN)];
     rules.extend(of_companions(kind, OWN));
-    if let Some((group, plural)) = &kind.write_back {
-        rules.push(rule(group, &[plural], READ));
+    if let Some(WriteBack { resource, .. }) = &federated.write_back {
+        rules.push(rule(&resource.group, &[&resource.plural], READ));
     }
-    if kind.is_exactly_one {
+    if federated.is_exactly_one() {
         rules.push(rule("work.karmada.io", &["works"], WATCH));
     }
-    if kind.asks_member {
+    if asks_member(federated) {
         rules.push(rule("cluster.karmada.io", &["clusters/proxy"], &["get"]));
     }
     rules
 }
 
+/// True if the gateway asks the member whether a deleted object is gone there.
+fn asks_member(kind: &FederatedKind) -> bool {
+    kind.deletion.finished_when == FinishedWhen::MemberAbsent
+}
+
 fn own_rule(kind: &KindManifests, verbs: &[&str]) -> Value {
-    rule(&kind.group, &[&kind.plural], verbs)
+    rule(&kind.resource.group, &[&kind.resource.plural], verbs)
 }
 
 fn of_companions(kind: &KindManifests, verbs: &[&str]) -> impl Iterator<Item = Value> {
-    let companions = kind.companions.iter();
+    let companions = kind.companions().into_iter();
     companions.map(move |(group, plural)| rule(group, &[plural], verbs))
 }
 

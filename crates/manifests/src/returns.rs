@@ -1,16 +1,16 @@
 //! Rights and limits of returns (contract: clusters.md §7, §9): of members on the hub, of the gateway in projects, and of the
 //! program `fedgate returns` at its member. Without a kind that has returns there are none.
 
-use crate::{KindManifests, Manifest, ManifestError, ReturnedSecrets, rbac::rule, sources};
-
-/// A kind with returns: its name as the label has it, and what comes back.
-type Returning<'a> = (String, &'a ReturnedSecrets);
+use crate::{KindManifests, Manifest, ManifestError, names, rbac::rule, sources};
+use fedgate_kinds::{FederatedKind, NamePattern, Return};
 
 /// All files; none if no kind has returns.
 pub(super) fn files(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestError> {
-    let mut with_returns: Vec<&KindManifests> = kinds.iter().filter(|kind| kind.returns.is_some()).collect();
+    let with_returns = kinds.iter().filter_map(|kind| kind.federated.as_ref());
+    let with_returns = with_returns.filter(|kind| !kind.returns.is_empty());
+    let mut with_returns: Vec<&FederatedKind> = with_returns.collect();
     // A policy is the same whether its kinds come from the executable or from a folder.
-    with_returns.sort_by(|a, b| (&a.group, &a.plural).cmp(&(&b.group, &b.plural)));
+    with_returns.sort_by_key(|kind| names(&kind.resource));
     if with_returns.is_empty() {
         return Ok(Vec::new());
     }
@@ -23,26 +23,21 @@ pub(super) fn files(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestEr
 }
 
 /// Limits a member to names, owners and sizes that the kinds admit.
-fn of_members(kinds: &[&KindManifests]) -> Result<Manifest, ManifestError> {
+fn of_members(kinds: &[&FederatedKind]) -> Result<Manifest, ManifestError> {
     let path = "hub/cell-returns.yaml";
-    let kinds = kinds.iter();
-    let kinds: Vec<Returning<'_>> = kinds
-        .filter_map(|kind| Some((kind.name(), kind.returns.as_ref()?)))
-        .collect();
-    let fits = |pattern: &str| format!("variables.name.matches('{}')", regular(pattern));
-    let names = any_kind(&kinds, |returns| {
-        any(returns.patterns.iter().map(|(pattern, _)| fits(pattern)))
+    let fits = |pattern: &NamePattern| format!("variables.name.matches('{}')", regular(pattern.text()));
+    let names = any_kind(kinds, |kind| {
+        any(kind.returns.iter().flat_map(|rule| &rule.allow).map(fits))
     });
-    let sizes = any_kind(&kinds, |returns| {
+    let sizes = any_kind(kinds, |kind| {
         let sized =
-            |(pattern, most): &(String, u32)| format!("({} && variables.bytes <= {most})", fits(pattern));
-        any(returns.patterns.iter().map(sized))
+            |rule: &Return, pattern| format!("({} && variables.bytes <= {})", fits(pattern), rule.max_bytes);
+        let rules = kind.returns.iter();
+        any(rules.flat_map(|rule| rule.allow.iter().map(move |pattern| sized(rule, pattern))))
     });
-    let owners = any_kind(&kinds, |returns| {
-        format!(
-            "variables.owners.all(o, o.apiVersion == '{}' && o.kind == '{}')",
-            returns.api_version, returns.kind
-        )
+    let owners = any_kind(kinds, |kind| {
+        let (api_version, kind) = (&kind.resource.api_version, &kind.resource.kind);
+        format!("variables.owners.all(o, o.apiVersion == '{api_version}' && o.kind == '{kind}')")
     });
     let places = [("names", &*names), ("sizes", &sizes), ("owners", &owners)];
     Ok(Manifest::generated(path, sources::objects(path, &places)?))
@@ -53,10 +48,11 @@ fn any(tests: impl Iterator<Item = String>) -> String {
 }
 
 /// CEL expression: the kind of the Secret is one of these, and the test of that kind is true.
-fn any_kind(kinds: &[Returning<'_>], test: impl Fn(&ReturnedSecrets) -> String) -> String {
-    any(kinds
-        .iter()
-        .map(|(name, returns)| format!("(variables.kind == '{name}' && ({}))", test(returns))))
+fn any_kind(kinds: &[&FederatedKind], test: impl Fn(&FederatedKind) -> String) -> String {
+    any(kinds.iter().map(|kind| {
+        let (group, plural) = names(&kind.resource);
+        format!("(variables.kind == '{plural}.{group}' && ({}))", test(kind))
+    }))
 }
 
 /// A pattern of names as a regular expression in a text of CEL. Names have letters, digits, dashes and dots.
@@ -74,11 +70,11 @@ fn regular(pattern: &str) -> String {
 }
 
 /// Rights of the program at its member.
-fn at_member(kinds: &[&KindManifests]) -> Result<Manifest, ManifestError> {
+fn at_member(kinds: &[&FederatedKind]) -> Result<Manifest, ManifestError> {
     let mut role = sources::manifest("member/returns-role.yaml")?;
     let watched = kinds
         .iter()
-        .map(|kind| rule(&kind.group, &[&kind.plural], &["list", "watch"]));
+        .map(|kind| rule(&kind.resource.group, &[&kind.resource.plural], &["list", "watch"]));
     let found = role
         .objects
         .iter_mut()

@@ -6,7 +6,7 @@ use crate::{
 };
 use include_dir::{Dir, include_dir};
 use serde_json::Value;
-use std::io;
+use std::path::Path;
 
 static SOURCES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/src/yaml");
 
@@ -19,9 +19,8 @@ pub(crate) fn manifest(path: &str) -> Result<Manifest, ManifestError> {
 /// sources share.
 pub(crate) fn objects(path: &str, places: &[(&str, &str)]) -> Result<Vec<Value>, ManifestError> {
     let source = SOURCES.get_file(path).and_then(include_dir::File::contents_utf8);
-    let mut text = source
-        .ok_or_else(|| ManifestError::file(path, io::ErrorKind::NotFound.into()))?
-        .to_owned();
+    let source = source.ok_or("there is no source of this manifest");
+    let mut text = source.map_err(ManifestError::at(Path::new(path)))?.to_owned();
     let shared = [
         ("fedgate_version", env!("CARGO_PKG_VERSION")),
         ("is_cell", &is_cell()),
@@ -36,10 +35,7 @@ pub(crate) fn objects(path: &str, places: &[(&str, &str)]) -> Result<Vec<Value>,
 
 /// The objects of a YAML stream; `path` names it in an error.
 pub(crate) fn parse(path: &str, text: &str) -> Result<Vec<Value>, ManifestError> {
-    serde_saphyr::from_multiple(text).map_err(|source| ManifestError::Source {
-        path: path.to_owned(),
-        source: Box::new(source),
-    })
+    serde_saphyr::from_multiple(text).map_err(ManifestError::at(Path::new(path)))
 }
 
 /// CEL expression: true for requests of a cell, with either identity.

@@ -179,7 +179,8 @@ impl Error {
         serde_json::json!({"error": {"code": self.kind.word(), "exit": self.kind.exit(), "message": self.message(), "next": self.next}})
     }
 
-    fn message(&self) -> String {
+    /// The action that failed, and the server's text.
+    pub fn message(&self) -> String {
         match &self.cause {
             Some(cause) => format!("{}: {cause}", self.what),
             None => self.what.clone(),

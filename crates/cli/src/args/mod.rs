@@ -1,25 +1,22 @@
 //! The command line.
 
-mod account;
 mod examples;
-mod trace;
 mod write;
 
-pub(crate) use account::{ActivationArgs, ActivationCommand, QuotaArgs};
-pub(crate) use trace::TraceArgs;
 pub(crate) use write::{
-    DeployArgs, DestroyArgs, DryRun, HistoryArgs, RestartArgs, RolloutArgs, RolloutCommand,
-    RolloutStatusArgs, ScaleArgs, UndoArgs, WaitArgs, WriteArgs,
+    DeployArgs, DestroyArgs, HistoryArgs, RestartArgs, RolloutArgs, RolloutCommand, RolloutStatusArgs,
+    ScaleArgs, UndoArgs,
 };
 
 use crate::{
+    change::number,
     output::{Format, style::ColorChoice},
     plane::Choice,
     view::HealthWord,
 };
 use clap::{Args, Parser, Subcommand};
 use fedgate_terminal::time::duration;
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 /// Version and revision, by which executables are compared.
 const VERSION: &str = concat!(
@@ -52,24 +49,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global flags")]
 pub(crate) struct Global {
-    /// Path of the kubeconfig; default: as kubectl's
-    #[arg(long, global = true, value_name = "PATH")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig; default: the current one
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) context: Option<String>,
-    /// Project at the context's host; default: the context is the project
-    #[arg(
-        long,
-        global = true,
-        value_name = "ID",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub(crate) project: String,
-    /// Namespace; default: the context's
-    #[arg(short, long, global = true, value_name = "NAME")]
-    pub(crate) namespace: Option<String>,
+    /// The control plane.
+    #[command(flatten)]
+    pub(crate) choice: Choice,
     /// Format: table, wide, json, yaml, name, or jsonpath=TEMPLATE
     #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table")]
     pub(crate) output: Format,
@@ -88,20 +70,6 @@ pub(crate) struct Global {
     /// Answer the command's question with yes
     #[arg(short, long, global = true)]
     pub(crate) yes: bool,
-}
-
-impl Global {
-    /// The control plane that the flags choose.
-    pub(crate) fn choice(&self) -> Choice {
-        Choice {
-            kubeconfig: self.kubeconfig.clone(),
-            context: self.context.clone(),
-            project: self.project.clone(),
-            namespace: self.namespace.clone(),
-            request_timeout: Some(self.request_timeout).filter(|time| !time.is_zero()),
-            is_interactive: true,
-        }
-    }
 }
 
 /// A command.
@@ -177,7 +145,6 @@ pub(crate) enum DescribeCommand {
     /// Show one in full
     Describe {
         /// Name of the object
-        #[arg(value_name = "NAME")]
         name: String,
     },
 }
@@ -246,14 +213,63 @@ pub(crate) struct DiffArgs {
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Name of the workload
-    #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Show it again at each change, until Ctrl-C
     #[arg(short, long)]
     pub(crate) watch: bool,
 }
 
-/// Parses a whole number.
-pub(crate) fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| "a whole number is expected".to_owned())
+/// Arguments of `quota`.
+#[derive(Debug, Args)]
+pub(crate) struct QuotaArgs {
+    /// Only what is used up, or waits
+    #[arg(long)]
+    pub(crate) constrained: bool,
+    /// Count the instances of each city and type
+    #[arg(long)]
+    pub(crate) by_city: bool,
+}
+
+/// Arguments of `activation`.
+#[derive(Debug, Args)]
+pub(crate) struct ActivationArgs {
+    /// The command; without one, the state is shown.
+    #[command(subcommand)]
+    pub(crate) command: Option<ActivationCommand>,
+    /// Wait until the provider has decided
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// The longest wait; 0 for none
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30m")]
+    pub(crate) timeout: Duration,
+}
+
+/// A command of `activation`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ActivationCommand {
+    /// Request compute for the project
+    Request {
+        /// A message to the provider
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        message: String,
+    },
+}
+
+/// Arguments of `trace`.
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    /// Name of the workload
+    pub(crate) name: String,
+    /// Only this placement
+    #[arg(long, value_name = "NAME")]
+    pub(crate) placement: Option<String>,
+    /// Only this city, or the location of this name
+    #[arg(long, value_name = "CODE")]
+    pub(crate) city: Option<String>,
+    /// Time after which a hop that waits is broken
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
+    pub(crate) stuck_after: Duration,
+    /// Trace again at each change, until all is whole
+    #[arg(short, long)]
+    pub(crate) watch: bool,
 }

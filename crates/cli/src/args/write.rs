@@ -1,73 +1,14 @@
 //! Arguments of the commands that change something.
 
-use super::{duration, number};
-use crate::{change::Flags, rollout::WaitFlags};
+use super::duration;
+use crate::change::{ChangeArgs, DryRun, Flags, number};
 use clap::{Args, Subcommand};
 use std::time::Duration;
-
-/// How much of a change is carried out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum DryRun {
-    /// The change is written.
-    #[default]
-    None,
-    /// The change is computed here.
-    Client,
-    /// The server checks it and stores nothing.
-    Server,
-}
-
-impl DryRun {
-    /// The words after a result that was not written; empty if it was.
-    pub(crate) const fn note(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::Client => " (dry run)",
-            Self::Server => " (server dry run)",
-        }
-    }
-}
-
-/// Flags of the commands that write a spec.
-#[derive(Debug, Args)]
-pub(crate) struct WriteArgs {
-    /// Show the result, and write nothing
-    #[arg(long, value_enum, value_name = "HOW", default_value = "none")]
-    pub(crate) dry_run: DryRun,
-    /// The reason, kept in the history
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    pub(crate) reason: String,
-}
-
-/// Flags of the commands that wait.
-#[derive(Debug, Args)]
-pub(crate) struct WaitArgs {
-    /// Wait until the change is done
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub(crate) wait: bool,
-    /// The longest wait; 0 for none
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
-    pub(crate) timeout: Duration,
-    /// The longest wait while every unfinished city is blocked; 0 for none
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
-    pub(crate) stall_timeout: Duration,
-}
-
-impl WaitArgs {
-    /// The bounds of the wait.
-    pub(crate) fn flags(&self) -> WaitFlags {
-        WaitFlags {
-            timeout: self.timeout,
-            stall_timeout: self.stall_timeout,
-        }
-    }
-}
 
 /// Arguments of `deploy`.
 #[derive(Debug, Args)]
 pub(crate) struct DeployArgs {
     /// Name of the workload
-    #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// File with one Workload, which replaces the spec; - for standard input
     #[arg(short, long, value_name = "FILE")]
@@ -78,19 +19,15 @@ pub(crate) struct DeployArgs {
     /// Flags that name fields.
     #[command(flatten)]
     pub(crate) flags: Flags,
-    /// Flags of writes.
+    /// Flags of all changes.
     #[command(flatten)]
-    pub(crate) write: WriteArgs,
-    /// Flags of waits.
-    #[command(flatten)]
-    pub(crate) wait: WaitArgs,
+    pub(crate) change: ChangeArgs,
 }
 
 /// Arguments of `scale`.
 #[derive(Debug, Args)]
 pub(crate) struct ScaleArgs {
     /// Name of the workload
-    #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Number of instances in each city, 1 to 1000
     #[arg(long, value_name = "NUMBER", value_parser = number::<i64>, allow_negative_numbers = true)]
@@ -98,36 +35,28 @@ pub(crate) struct ScaleArgs {
     /// The placement; default: every one
     #[arg(long, value_name = "NAME")]
     pub(crate) placement: Option<String>,
-    /// Flags of writes.
+    /// Flags of all changes.
     #[command(flatten)]
-    pub(crate) write: WriteArgs,
-    /// Flags of waits.
-    #[command(flatten)]
-    pub(crate) wait: WaitArgs,
+    pub(crate) change: ChangeArgs,
 }
 
 /// Arguments of `restart`.
 #[derive(Debug, Args)]
 pub(crate) struct RestartArgs {
     /// Name of the workload
-    #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Not possible: a city alone cannot be restarted
     #[arg(long, value_name = "CODE", hide = true)]
     pub(crate) city: Option<String>,
-    /// Flags of writes.
+    /// Flags of all changes.
     #[command(flatten)]
-    pub(crate) write: WriteArgs,
-    /// Flags of waits.
-    #[command(flatten)]
-    pub(crate) wait: WaitArgs,
+    pub(crate) change: ChangeArgs,
 }
 
 /// Arguments of `destroy`.
 #[derive(Debug, Args)]
 pub(crate) struct DestroyArgs {
     /// Name of the workload
-    #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Succeed if it does not exist
     #[arg(long)]
@@ -172,7 +101,6 @@ pub(crate) enum RolloutCommand {
 #[derive(Debug, Args)]
 pub(crate) struct RolloutStatusArgs {
     /// Name of the workload
-    #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Wait for the end; false prints the state once
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
@@ -192,7 +120,6 @@ pub(crate) struct RolloutStatusArgs {
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
     /// Name of the workload
-    #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// One revision with all its changes; 0 for the list
     #[arg(long, value_name = "NUMBER", value_parser = number::<u64>, default_value_t = 0)]
@@ -203,7 +130,6 @@ pub(crate) struct HistoryArgs {
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
     /// Name of the workload
-    #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// The revision; 0 for the newest one that differs from the live workload
     #[arg(long, value_name = "NUMBER", value_parser = number::<u64>, default_value_t = 0)]
@@ -211,10 +137,7 @@ pub(crate) struct UndoArgs {
     /// Keep the scale settings of placements that stay
     #[arg(long)]
     pub(crate) keep_scale: bool,
-    /// Flags of writes.
+    /// Flags of all changes.
     #[command(flatten)]
-    pub(crate) write: WriteArgs,
-    /// Flags of waits.
-    #[command(flatten)]
-    pub(crate) wait: WaitArgs,
+    pub(crate) change: ChangeArgs,
 }

@@ -5,6 +5,7 @@ use crate::{
     error::{Error, Kind},
     history::{self, Revision, Verb},
     manifest::{self, RESTARTED_AT, field_mut},
+    plane::Plane,
     view::Object,
 };
 use jiff::{Timestamp, ToSpan, Unit};
@@ -38,6 +39,30 @@ pub(crate) enum Intent {
 }
 
 impl Intent {
+    /// The wish to go back to a revision; 0 for the newest one that differs from the live Workload.
+    pub(crate) async fn undo(
+        plane: &Plane,
+        workload: &Object,
+        to_revision: u64,
+        keep_scale: bool,
+    ) -> Result<Self, Error> {
+        let name = workload.name();
+        let history = history::load(plane, workload).await?;
+        let target = if to_revision > 0 {
+            history.revision(name, to_revision)?
+        } else {
+            history.previous(workload).ok_or_else(|| {
+                let what = format!("workload {name:?} has no earlier revision");
+                Error::new(Kind::NotFound, what).next(format!("kubectl compute rollout history {name}"))
+            })?
+        };
+        Ok(Self::Undo {
+            target: Box::new(target.clone()),
+            keep_scale,
+            number: history.next_number(workload),
+        })
+    }
+
     /// The verb in the history.
     pub(crate) fn verb(&self) -> Verb {
         match self {
@@ -84,13 +109,13 @@ impl Intent {
         };
         let mut wanted = manifest::without_status(live);
         match self {
-            Self::File(file) => return manifest::applied(live, file),
+            Self::File(file) => return Ok(manifest::applied(live, file)),
             Self::Flags { flags, name, .. } => flags.apply(name, &mut wanted)?,
             Self::Scale { minimum, placement } => {
                 scale(&mut wanted, live.name(), *minimum, placement.as_deref())?;
             }
             Self::Restart => {
-                *field_mut(&mut wanted, "", &manifest::RESTART)? = json!(stamp(live, now));
+                *field_mut(&mut wanted, &manifest::RESTART) = json!(stamp(live, now));
             }
             Self::Undo {
                 target, keep_scale, ..
@@ -170,15 +195,14 @@ pub(super) fn scale(
 
 /// Sets the minimum of a placement.
 pub(super) fn set_minimum(placement: &mut Value, minimum: i64) -> Result<(), Error> {
-    let own = placement["name"].as_str().unwrap_or_default().to_owned();
+    let own = placement["name"].as_str().unwrap_or_default();
     if let Some(maximum) = placement["scaleSettings"]["maxReplicas"].as_i64()
         && minimum > maximum
     {
         let what = format!("placement {own:?} has maxReplicas {maximum}; --min {minimum} is above it");
         return Err(Error::usage(what).next("kubectl compute deploy -f FILE"));
     }
-    let root = format!("spec.placements[{own}]");
-    *field_mut(placement, &root, &["scaleSettings", "minReplicas"])? = json!(minimum);
+    *field_mut(placement, &["scaleSettings", "minReplicas"]) = json!(minimum);
     Ok(())
 }
 
@@ -193,7 +217,7 @@ fn stamp(live: &Object, now: Timestamp) -> String {
 
 /// Takes over the spec of a revision.
 fn go_back(wanted: &mut Value, live: &Object, target: &Revision, keep_scale: bool) -> Result<(), Error> {
-    let spec = field_mut(wanted, "", &["spec"])?;
+    let spec = field_mut(wanted, &["spec"]);
     match &target.spec {
         Some(kept) => *spec = kept.clone(),
         // The hash of a spec that is too large is kept.

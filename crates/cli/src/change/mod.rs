@@ -2,30 +2,70 @@
 
 mod flags;
 mod intent;
-mod plan;
-mod undo;
 
-pub(crate) use flags::Flags;
+pub(crate) use flags::{Flags, number};
 pub(crate) use intent::{CONTAINERS, Intent, check_minimum};
-pub(crate) use plan::Plan;
-pub(crate) use undo::undo;
 
 use crate::{
-    args::{DryRun, WriteArgs},
-    diff,
+    diff::{self, Change},
+    effects::{Effect, Known, effects},
     error::{Error, Kind},
     history::{self, Entry},
     manifest,
     output::{Output, served, table::escape, warn, write},
     plane::{Plane, Resource},
-    prompt::{Answer, is_terminal},
+    prompt::{Answer, Question, is_terminal},
     retry,
-    rollout::changed_meanwhile,
-    view::Object,
+    rollout::{Target, changed_meanwhile, header, wait},
+    view::{Joined, Object},
 };
 use backon::BackoffBuilder;
+use fedgate_terminal::time::duration;
 use serde_json::Value;
-use std::path::Path;
+use std::{path::Path, time::Duration};
+
+/// How much of a change is carried out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum DryRun {
+    /// The change is written.
+    #[default]
+    None,
+    /// The change is computed here.
+    Client,
+    /// The server checks it and stores nothing.
+    Server,
+}
+
+impl DryRun {
+    /// The words after a result that was not written; empty if it was.
+    pub(crate) const fn note(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Client => " (dry run)",
+            Self::Server => " (server dry run)",
+        }
+    }
+}
+
+/// Flags of the commands that write a spec and wait for its rollout.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ChangeArgs {
+    /// Show the result, and write nothing
+    #[arg(long, value_enum, value_name = "HOW", default_value = "none")]
+    pub(crate) dry_run: DryRun,
+    /// The reason, kept in the history
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) reason: String,
+    /// Wait until the change is done
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) wait: bool,
+    /// The longest wait; 0 for none
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
+    pub(crate) timeout: Duration,
+    /// The longest wait while every unfinished city is blocked; 0 for none
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
+    pub(crate) stall_timeout: Duration,
+}
 
 /// The surroundings of a change.
 #[derive(Debug)]
@@ -36,52 +76,65 @@ pub(crate) struct Session<'a> {
     pub(crate) output: &'a Output,
     /// True if questions are answered yes.
     pub(crate) yes: bool,
-    /// Whether something is written.
-    pub(crate) dry_run: DryRun,
-    /// The reason for the history.
-    pub(crate) reason: &'a str,
+    /// Whether something is written, and waited for.
+    pub(crate) args: &'a ChangeArgs,
     /// True if the file was read from stdin, so that nobody can answer there.
     pub(crate) stdin_used: bool,
     /// File for the manifest that is sent.
     pub(crate) save: Option<&'a Path>,
 }
 
-/// The result of a change.
+/// The rollout that a change leads to.
 #[derive(Debug)]
-pub(crate) enum Outcome {
-    /// The Workload is as wanted already.
-    Unchanged(Object),
-    /// The Workload was written; the revisions before and after are known if they could be recorded.
-    Written {
-        object: Object,
-        from: Option<u64>,
-        revision: Option<u64>,
-    },
-    /// The flags asked for no write.
-    DryRun,
+struct Rollout {
+    /// The Workload as it is wanted.
+    object: Object,
+    /// The line that begins it; `None` if nothing was written.
+    header: Option<String>,
 }
 
 impl<'a> Session<'a> {
     /// The surroundings of a command with these flags, and without a file.
-    pub(crate) fn new(plane: &'a Plane, output: &'a Output, args: &'a WriteArgs, yes: bool) -> Self {
+    pub(crate) fn new(plane: &'a Plane, output: &'a Output, args: &'a ChangeArgs, yes: bool) -> Self {
         Self {
             plane,
             output,
             yes,
-            dry_run: args.dry_run,
-            reason: &args.reason,
+            args,
             stdin_used: false,
             save: None,
         }
     }
 
-    /// Changes the Workload of this name. `live` is the object that the wish was made for; `None` if it does not exist.
-    pub(crate) async fn change(
+    /// Changes the Workload of this name, and waits for the rollout unless nobody wants to. `live` is the object that the wish
+    /// was made for; `None` if it does not exist.
+    pub(crate) async fn run(&self, name: &str, live: Option<Object>, intent: Intent) -> Result<(), Error> {
+        let Some(Rollout { object, header }) = self.change(name, live, intent).await? else {
+            return Ok(());
+        };
+        if !self.args.wait {
+            let hint = format!("To follow it: kubectl compute rollout status {name}");
+            self.output.remark(&hint);
+            return Ok(());
+        }
+        self.output.remark(&header.unwrap_or_default());
+        let target = Target {
+            name: name.to_owned(),
+            uid: object.uid().to_owned(),
+            generation: Some(object.generation()),
+            timeout: self.args.timeout,
+            stall_timeout: self.args.stall_timeout,
+        };
+        wait(self.plane, self.output, &target, false).await
+    }
+
+    /// Changes the Workload; `None` if there is no rollout to wait for.
+    async fn change(
         &self,
         name: &str,
         mut live: Option<Object>,
         mut intent: Intent,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Option<Rollout>, Error> {
         let mut confirmed = None;
         let mut delays = retry::conflicts().build();
         loop {
@@ -91,40 +144,31 @@ impl<'a> Session<'a> {
                 }
                 result => return result,
             }
-            let again = self.read(name, &intent).await?;
-            if version(again.as_ref()) != version(live.as_ref()) && !self.may_reapply(&intent) {
+            let again = if intent.creates() {
+                self.plane.find(Resource::Workloads, name).await?
+            } else {
+                Some(self.plane.workload(name).await?)
+            };
+            // Else a spec that another user wrote may be taken for the one that the user saw.
+            let is_bound = !intent.is_relative() && self.args.dry_run == DryRun::None;
+            if is_bound && version(again.as_ref()) != version(live.as_ref()) {
                 if self.yes || self.stdin_used || !is_terminal() {
-                    return Err(self.overtaken(name, again.as_ref()).await);
+                    let deleted =
+                        || Error::new(Kind::Conflict, format!("workload {name:?} was deleted meanwhile"));
+                    return Err(match again {
+                        Some(live) => changed_meanwhile(self.plane, &live).await,
+                        None => deleted().next("kubectl compute workloads"),
+                    });
                 }
                 let notice = format!("workload {name:?} changed meanwhile; the new plan:");
                 self.output.say(&notice);
-                intent = intent.renumbered(self.plane, again.as_ref()).await;
+                if let (Intent::Undo { number, .. }, Some(live)) = (&mut intent, &again) {
+                    *number = history::known(self.plane, live).await.next_number(live);
+                }
                 confirmed = None;
             }
             live = again;
         }
-    }
-
-    /// The error about a spec that another user wrote first.
-    async fn overtaken(&self, name: &str, live: Option<&Object>) -> Error {
-        match live {
-            Some(live) => changed_meanwhile(self.plane, live).await,
-            None => Error::new(Kind::Conflict, format!("workload {name:?} was deleted meanwhile"))
-                .next("kubectl compute workloads"),
-        }
-    }
-
-    async fn read(&self, name: &str, intent: &Intent) -> Result<Option<Object>, Error> {
-        if intent.creates() {
-            self.plane.find(Resource::Workloads, name).await
-        } else {
-            self.plane.workload(name).await.map(Some)
-        }
-    }
-
-    /// True if a spec that another user wrote may be taken for the one that the user saw.
-    fn may_reapply(&self, intent: &Intent) -> bool {
-        intent.is_relative() || self.dry_run != DryRun::None
     }
 
     /// Plans, confirms and writes once. Changes that were confirmed are not shown again.
@@ -132,8 +176,8 @@ impl<'a> Session<'a> {
         &self,
         intent: &Intent,
         live: Option<&Object>,
-        confirmed: &mut Option<Vec<diff::Change>>,
-    ) -> Result<Outcome, Error> {
+        confirmed: &mut Option<Vec<Change>>,
+    ) -> Result<Option<Rollout>, Error> {
         let wanted = intent.wanted(live, self.plane.clock.now())?;
         let stored = self.preview(&wanted, live.is_some()).await?;
         let changes = diff::changes(live.map(|live| &live.0), &stored.0);
@@ -147,24 +191,26 @@ impl<'a> Session<'a> {
         }
         self.save(&wanted)?;
         let verb = if live.is_some() { "configured" } else { "created" };
-        match self.dry_run {
-            DryRun::None => self.write(intent, live, &wanted, verb).await,
-            DryRun::Client | DryRun::Server => {
-                print(self.output, &stored, &format!("{verb}{}", self.dry_run.note()))?;
-                Ok(Outcome::DryRun)
-            }
+        if self.args.dry_run == DryRun::None {
+            return self.write(intent, live, &wanted, verb).await.map(Some);
         }
+        print(
+            self.output,
+            &stored,
+            &format!("{verb}{}", self.args.dry_run.note()),
+        )?;
+        Ok(None)
     }
 
     /// The Workload as the server would store it.
     async fn preview(&self, wanted: &Value, exists: bool) -> Result<Object, Error> {
-        match self.dry_run {
+        match self.args.dry_run {
             DryRun::Client => Ok(Object(wanted.clone())),
             DryRun::None | DryRun::Server => self.plane.store(wanted, exists, true).await,
         }
     }
 
-    fn unchanged(&self, intent: &Intent, live: &Object, wanted: &Value) -> Result<Outcome, Error> {
+    fn unchanged(&self, intent: &Intent, live: &Object, wanted: &Value) -> Result<Option<Rollout>, Error> {
         let undone = intent.undone();
         self.output.say(&undone.map_or_else(
             || "No changes.".to_owned(),
@@ -174,10 +220,11 @@ impl<'a> Session<'a> {
         if !self.output.is_text() {
             self.output.object(&served(live))?;
         }
-        Ok(match self.dry_run {
-            DryRun::None => Outcome::Unchanged(live.clone()),
-            DryRun::Client | DryRun::Server => Outcome::DryRun,
-        })
+        let is_waited_for = undone.is_none() && self.args.dry_run == DryRun::None;
+        Ok(is_waited_for.then(|| Rollout {
+            object: live.clone(),
+            header: None,
+        }))
     }
 
     /// Shows a plan and asks. Stdin that was a file has no answers left.
@@ -187,7 +234,7 @@ impl<'a> Session<'a> {
         for line in title.into_iter().chain(plan.lines()) {
             self.output.say(&escape(&line));
         }
-        if self.dry_run != DryRun::None {
+        if self.args.dry_run != DryRun::None {
             return Ok(());
         }
         let question = plan.question(intent, &self.output.line);
@@ -210,16 +257,15 @@ impl<'a> Session<'a> {
         live: Option<&Object>,
         wanted: &Value,
         verb: &str,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Rollout, Error> {
         let _write = self.output.writes.begin();
         let object = self.plane.store(wanted, live.is_some(), false).await?;
         let (from, revision) = self.record(intent, live, &object).await;
         let rev = revision.map(|rev| format!(" (rev #{rev})")).unwrap_or_default();
         print(self.output, &object, &format!("{verb}{rev}"))?;
-        Ok(Outcome::Written {
+        Ok(Rollout {
+            header: Some(header(object.name(), from, revision)),
             object,
-            from,
-            revision,
         })
     }
 
@@ -233,18 +279,16 @@ impl<'a> Session<'a> {
         let entry = Entry {
             verb: intent.verb(),
             from: intent.undone().map(|(target, _)| target.rev),
-            reason: self.reason,
+            reason: &self.args.reason,
             before,
             after,
         };
         match history::record(self.plane, &entry).await {
             Ok((from, number)) => (from, Some(number)),
             Err(error) => {
-                let cause = error.cause.map(|cause| format!(": {cause}"));
-                let cause = cause.unwrap_or_default();
-                let what = error.what;
+                let why = error.message();
                 warn(&format!(
-                    "the revision history cannot be written: {what}{cause}; the change stands"
+                    "the revision history cannot be written: {why}; the change stands"
                 ));
                 (None, None)
             }
@@ -264,5 +308,72 @@ pub(crate) fn print(output: &Output, object: &Object, done: &str) -> Result<(), 
         write(&format!("workload.{}/{name} {done}\n", fedgate_api::GROUP))
     } else {
         output.object(&served(object))
+    }
+}
+
+/// A plan.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Plan {
+    /// The changed fields.
+    pub(crate) changes: Vec<Change>,
+    /// The effects on Instances.
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl Plan {
+    /// The plan to make `stored` of the live Workload; `live` is `None` if it does not exist.
+    pub(crate) async fn new(
+        plane: &Plane,
+        live: Option<&Object>,
+        stored: &Object,
+        changes: Vec<Change>,
+    ) -> Result<Self, Error> {
+        let mut joined = match live {
+            Some(live) => Some(Joined::of(live.clone(), plane.list(Resource::Deployments).await?)),
+            None => None,
+        };
+        let spec = &stored.0["spec"];
+        let known = Known::read(plane, joined.as_mut(), spec).await;
+        Ok(Self {
+            changes,
+            effects: effects(joined.as_ref(), spec, &known),
+        })
+    }
+
+    /// The lines that show it.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let changes = self.changes.iter().map(ToString::to_string);
+        let effects = self.effects.iter().map(|effect| effect.text.clone());
+        changes.chain(effects).collect()
+    }
+
+    /// The question before it is carried out.
+    fn question(&self, intent: &Intent, line: &str) -> Question {
+        let lost = |is_certain: bool| {
+            let losses = self.effects.iter().filter_map(|effect| effect.loss.as_ref());
+            let losses = losses.filter(|(_, certain)| *certain == is_certain);
+            losses.map(|(city, _)| &**city).collect::<Vec<_>>().join(", ")
+        };
+        let parts = [("removes", lost(true)), ("may remove", lost(false))];
+        let parts = parts.iter().filter(|(_, cities)| !cities.is_empty());
+        let parts: Vec<String> = parts.map(|(verb, cities)| format!("{verb} {cities}")).collect();
+        let (asks, text, default) = match intent.undone() {
+            Some((target, number)) => {
+                let text = format!("Apply revision #{} as #{number}?", target.rev);
+                ("rollout undo", text, Answer::No)
+            }
+            None if parts.is_empty() => ("deploy", "Apply?".to_owned(), Answer::Yes),
+            None => (
+                "deploy",
+                format!("This {}. Continue?", parts.join(" and ")),
+                Answer::No,
+            ),
+        };
+        Question {
+            text,
+            default,
+            asks,
+            line: line.to_owned(),
+        }
     }
 }

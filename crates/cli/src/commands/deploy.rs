@@ -1,13 +1,12 @@
-//! `deploy`: creates a Workload or changes it, by flags or by a file.
+//! `deploy`, `scale`, `restart` and `rollout undo`: create a Workload or change it.
 
-use super::changes::follow_up;
 use crate::{
-    args::DeployArgs,
+    args::{DeployArgs, RestartArgs, ScaleArgs, UndoArgs},
     change::{Flags, Intent, Session, check_minimum},
     error::Error,
     manifest,
     output::Output,
-    plane::{Plane, Resource, nearest},
+    plane::{Plane, Resource, meant},
     view::{Object, city_of},
 };
 use fedgate_api::{crd::WORKLOAD_NAME_LIMIT, names::is_label_value};
@@ -65,11 +64,10 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: DeployArgs, yes: b
     let session = Session {
         stdin_used: args.file.as_deref() == Some("-"),
         save: args.save.as_deref(),
-        ..Session::new(plane, output, &args.write, yes)
+        ..Session::new(plane, output, &args.change, yes)
     };
     let live = plane.find(Resource::Workloads, &name).await?;
-    let outcome = session.change(&name, live, intent).await?;
-    follow_up(plane, output, &name, outcome, &args.wait).await
+    session.run(&name, live, intent).await
 }
 
 /// Refuses names of places that are no label values.
@@ -114,11 +112,51 @@ async fn check_known(
     let Some(unknown) = unknown.filter(|_| !known.is_empty()) else {
         return Ok(());
     };
-    let near = nearest(unknown, known.iter().copied());
-    let near = near
-        .map(|near| format!("; did you mean {near:?}?"))
-        .unwrap_or_default();
+    let near = meant(unknown, known.iter().copied());
     let known: Vec<&str> = known.into_iter().collect();
     let known = known.join(", ");
     Err(Error::usage(format!("{what} {unknown:?}{near}")).because(format!("the {noun} are {known}")))
+}
+
+/// Scales.
+pub(crate) async fn scale(plane: &Plane, output: &Output, args: ScaleArgs, yes: bool) -> Result<(), Error> {
+    let intent = Intent::Scale {
+        minimum: args.min,
+        placement: args.placement,
+    };
+    let live = plane.workload(&args.name).await?;
+    let session = Session::new(plane, output, &args.change, yes);
+    session.run(&args.name, Some(live), intent).await
+}
+
+/// Refuses the restart of a city alone.
+pub(crate) fn check_restart(args: &RestartArgs) -> Result<(), Error> {
+    let Some(city) = &args.city else {
+        return Ok(());
+    };
+    let what = format!(
+        "a city alone cannot be restarted: the stamp of {city} would be overwritten by the workload's, and {city} would \
+         restart twice"
+    );
+    Err(Error::usage(what).next(format!("kubectl compute restart {}", args.name)))
+}
+
+/// Restarts.
+pub(crate) async fn restart(
+    plane: &Plane,
+    output: &Output,
+    args: RestartArgs,
+    yes: bool,
+) -> Result<(), Error> {
+    let live = plane.workload(&args.name).await?;
+    let session = Session::new(plane, output, &args.change, yes);
+    session.run(&args.name, Some(live), Intent::Restart).await
+}
+
+/// Goes back to an earlier revision.
+pub(crate) async fn undo(plane: &Plane, output: &Output, args: UndoArgs, yes: bool) -> Result<(), Error> {
+    let live = plane.workload(&args.name).await?;
+    let intent = Intent::undo(plane, &live, args.to_revision, args.keep_scale).await?;
+    let session = Session::new(plane, output, &args.change, yes);
+    session.run(&args.name, Some(live), intent).await
 }

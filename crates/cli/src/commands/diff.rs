@@ -2,7 +2,7 @@
 
 use crate::{
     args::DiffArgs,
-    change::{self, Intent, Plan},
+    change::{Intent, Plan},
     diff,
     error::{Error, Kind},
     manifest,
@@ -44,7 +44,7 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &DiffArgs) -> Resu
         return end(changes.is_empty());
     }
     let plan = Plan::new(plane, live.as_ref(), &stored, changes).await?;
-    let effects: Vec<String> = plan.effects.iter().map(ToString::to_string).collect();
+    let effects: Vec<String> = plan.effects.iter().map(|effect| effect.text.clone()).collect();
     let object = json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Diff", "metadata": {"name": stored.name()},
         "changes": plan.changes, "effects": effects});
     output.result(&escaped(&plan.lines()), &object)?;
@@ -68,7 +68,7 @@ async fn compare(
     let (live, intent) = match (&args.name, file) {
         (Some(name), _) => {
             let live = plane.workload(name).await?;
-            let intent = change::undo(plane, &live, args.to_revision, false).await?;
+            let intent = Intent::undo(plane, &live, args.to_revision, false).await?;
             (Some(live), intent)
         }
         (None, Some(file)) => {

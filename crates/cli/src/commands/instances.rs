@@ -5,13 +5,11 @@ use crate::{
     args::InstancesArgs,
     error::Error,
     output::{
-        Listing, Output, plural,
+        Listing, Output, Watched, plural,
         table::{Cell, Table},
-        watched::Watched,
     },
     plane::{Follow, ListParams, Plane, Resource},
     rollout::Cities,
-    time::age,
     view::{Home, Index, InstanceState, InstanceWord, Object},
 };
 use jiff::Timestamp;
@@ -146,11 +144,7 @@ fn row(home: &Home, instance: &Object, state: &InstanceState<'_>, now: Timestamp
         address("externalIP"),
         address("networkIP"),
         kind.into(),
-        instance
-            .created()
-            .map(|created| age(created, now))
-            .unwrap_or_default()
-            .into(),
+        instance.age(now).into(),
         Cell::toned(&state.listed, state.word.tone()),
         (&*home.placement).into(),
         home.ordinal.map(|n| n.to_string()).unwrap_or_default().into(),

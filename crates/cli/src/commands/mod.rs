@@ -1,30 +1,28 @@
 //! The commands.
 
-mod activation;
-mod changes;
 mod deploy;
 mod describe;
 mod destroy;
 mod diff;
 mod instances;
-mod quota;
 mod rollout;
 mod status;
 mod trace;
-mod version;
 mod watching;
 mod workloads;
 
 use crate::{
-    activation::gate,
+    activation::{self, gate},
     args::{Cli, Command, DescribeCommand, InstancesArgs, RolloutCommand, WorkloadsArgs},
     change::check_minimum,
     completion,
     error::{Error, Kind},
     interrupt::Writes,
-    output::{Output, write},
+    output::{Output, escaped, write},
     plane::Plane,
+    quota,
 };
+use serde_json::json;
 
 /// Runs a command.
 pub(crate) async fn run(cli: Cli, line: String, writes: Writes) -> Result<(), Error> {
@@ -46,11 +44,11 @@ fn check(command: &Command) -> Result<(), Error> {
     match command {
         Command::Deploy(args) => deploy::check(args),
         Command::Scale(args) => check_minimum(args.min),
-        Command::Restart(args) => changes::check(args),
+        Command::Restart(args) => deploy::check_restart(args),
         Command::Rollout(args) => match &args.command {
             None => rollout::named(&args.status).map(drop),
             Some(RolloutCommand::Status(args)) => rollout::named(args).map(drop),
-            Some(RolloutCommand::Restart(args)) => changes::check(args),
+            Some(RolloutCommand::Restart(args)) => deploy::check_restart(args),
             Some(RolloutCommand::History(_) | RolloutCommand::Undo(_)) => Ok(()),
         },
         Command::Diff(args) => diff::check(args),
@@ -61,7 +59,6 @@ fn check(command: &Command) -> Result<(), Error> {
 async fn execute(cli: Cli, line: String, writes: Writes) -> Result<(), Error> {
     let Cli { global, command } = cli;
     check(&command)?;
-    let choice = global.choice();
     let yes = global.yes;
     let output = Output {
         format: global.output,
@@ -74,7 +71,7 @@ async fn execute(cli: Cli, line: String, writes: Writes) -> Result<(), Error> {
     if let Command::Completion { shell } = command {
         return write(completion::script(shell));
     }
-    let plane = Plane::open(&choice).await?;
+    let plane = Plane::open(&global.choice, global.request_timeout, true).await?;
     if !matches!(command, Command::Activation(_) | Command::Version) {
         gate(&plane, &output).await?;
     }
@@ -92,20 +89,30 @@ async fn execute(cli: Cli, line: String, writes: Writes) -> Result<(), Error> {
         Command::Status(args) => status::run(&plane, &output, &args).await,
         Command::Deploy(args) => deploy::run(&plane, &output, *args, yes).await,
         Command::Destroy(args) => destroy::run(&plane, &output, &args, yes).await,
-        Command::Scale(args) => changes::scale(&plane, &output, args, yes).await,
-        Command::Restart(args) => changes::restart(&plane, &output, args, yes).await,
+        Command::Scale(args) => deploy::scale(&plane, &output, args, yes).await,
+        Command::Restart(args) => deploy::restart(&plane, &output, args, yes).await,
         Command::Rollout(args) => match args.command {
             None => rollout::status(&plane, &output, &args.status).await,
             Some(RolloutCommand::Status(args)) => rollout::status(&plane, &output, &args).await,
             Some(RolloutCommand::History(args)) => rollout::history(&plane, &output, &args).await,
-            Some(RolloutCommand::Undo(args)) => rollout::undo(&plane, &output, args, yes).await,
-            Some(RolloutCommand::Restart(args)) => changes::restart(&plane, &output, args, yes).await,
+            Some(RolloutCommand::Undo(args)) => deploy::undo(&plane, &output, args, yes).await,
+            Some(RolloutCommand::Restart(args)) => deploy::restart(&plane, &output, args, yes).await,
         },
         Command::Diff(args) => diff::run(&plane, &output, &args).await,
         Command::Trace(args) => trace::run(&plane, &output, &args).await,
         Command::Quota(args) => quota::run(&plane, &output, &args).await,
         Command::Activation(args) => activation::run(&plane, &output, &args, yes).await,
         Command::Completion { .. } => Ok(()),
-        Command::Version => version::run(&plane, &output).await,
+        Command::Version => version(&plane, &output).await,
     }
+}
+
+/// Prints both versions.
+async fn version(plane: &Plane, output: &Output) -> Result<(), Error> {
+    let client = env!("CARGO_PKG_VERSION");
+    let server = plane.version().await?;
+    let lines = [format!("client  {client}"), format!("server  {server}")];
+    let object = json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Version", "metadata": {"name": "version"},
+        "client": client, "server": server});
+    output.result(&escaped(&lines), &object)
 }

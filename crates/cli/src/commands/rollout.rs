@@ -1,16 +1,12 @@
-//! `rollout status`, `history` and `undo`.
+//! `rollout status` and `rollout history`.
 
-use super::changes::follow_up;
 use crate::{
-    args::{HistoryArgs, RolloutStatusArgs, UndoArgs},
-    change::{self, Outcome, Session},
+    args::{HistoryArgs, RolloutStatusArgs},
     error::{Error, Kind},
     history::{self, History, Revision},
     output::{Output, escaped, table::Table, write},
     plane::{Plane, Resource},
-    rollout::{
-        Locations, Phase, ROWS, Row, Target, WaitFlags, header, object, once, table, unfinished, wait,
-    },
+    rollout::{Locations, Phase, ROWS, Row, Target, header, object, once, table, unfinished, wait},
     time::age,
     view::{Instances, Joined, Object, without_registries},
 };
@@ -45,15 +41,13 @@ pub(crate) async fn status(plane: &Plane, output: &Output, args: &RolloutStatusA
             name: name.clone(),
             uid: workload.uid().to_owned(),
             generation,
-        };
-        let flags = WaitFlags {
             timeout: args.timeout,
             stall_timeout: args.stall_timeout,
         };
         if output.is_text() {
             output.remark(&header_of(plane, &workload, args.revision).await);
         }
-        return wait(plane, output, &target, flags, true).await;
+        return wait(plane, output, &target, true).await;
     }
     if generation.is_some_and(|generation| workload.generation() > generation) {
         let what = format!(
@@ -176,17 +170,4 @@ fn show(revision: &Revision) -> Result<(), Error> {
         None => lines.push(format!("  {}", revision.summary())),
     }
     write(&escaped(&lines))
-}
-
-/// Goes back to an earlier revision.
-pub(crate) async fn undo(plane: &Plane, output: &Output, args: UndoArgs, yes: bool) -> Result<(), Error> {
-    let name = &args.name;
-    let workload = plane.workload(name).await?;
-    let intent = change::undo(plane, &workload, args.to_revision, args.keep_scale).await?;
-    let session = Session::new(plane, output, &args.write, yes);
-    let outcome = session.change(name, Some(workload), intent).await?;
-    if matches!(outcome, Outcome::Unchanged(_)) {
-        return Ok(());
-    }
-    follow_up(plane, output, name, outcome, &args.wait).await
 }

@@ -130,17 +130,12 @@ fn seconds(since: Timestamp, now: Timestamp) -> i64 {
 }
 
 fn cells(row: &Row, now: Timestamp) -> Vec<Cell> {
-    let Counts {
-        updated,
-        ready,
-        desired,
-        ..
-    } = row.counts;
+    let counts = row.counts;
     vec![
         (&*row.city.placement).into(),
         (&*row.city.shown).into(),
-        format!("{ready}/{desired}").into(),
-        format!("{updated}/{desired}").into(),
+        format!("{}/{}", counts.ready, counts.desired).into(),
+        format!("{}/{}", counts.updated, counts.desired).into(),
         Cell::toned(row.phase.word(), row.phase.tone()),
         row.reason().into(),
         row.since.map(|since| age(since, now)).unwrap_or_default().into(),

@@ -12,7 +12,7 @@ use crate::{
     plane::{Plane, Resource},
     rollout::Locations,
     time::age,
-    trace::{Chain, Evidence, Link, Verdict, chain, unprojected},
+    trace::{Chain, Evidence, Link, Verdict, chain},
     view::{City, Instances, Joined, Object},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -39,8 +39,6 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &TraceArgs) -> Res
         plane,
         args,
         locations: Locations::default(),
-        open: Vec::new(),
-        events: Vec::new(),
         stuck_after: SignedDuration::try_from(args.stuck_after).unwrap_or(SignedDuration::MAX),
     };
     if args.watch {
@@ -65,9 +63,6 @@ struct Tracer<'a> {
     plane: &'a Plane,
     args: &'a TraceArgs,
     locations: Locations,
-    /// The cities whose Instances are not projected as they should be, and the Events that were read for them.
-    open: Vec<City>,
-    events: Vec<Object>,
     stuck_after: SignedDuration,
 }
 
@@ -111,12 +106,11 @@ impl Tracer<'_> {
             return Err(self.no_city(&joined));
         }
         let now = self.plane.clock.now();
-        let mut chains = self.chains(&joined, instances, now);
-        let before = std::mem::replace(&mut self.open, unprojected(&chains));
-        if self.open.iter().any(|city| !before.contains(city)) {
+        let mut chains = self.chains(&joined, instances, &[], now);
+        if chains.iter().any(Chain::is_unprojected) {
             // A user who may not list Events still gets the trace.
-            self.events = self.plane.list(Resource::Events).await.unwrap_or_default();
-            chains = self.chains(&joined, instances, now);
+            let events = self.plane.list(Resource::Events).await.unwrap_or_default();
+            chains = self.chains(&joined, instances, &events, now);
         }
         Ok(Trace {
             verdict: Verdict::of(&self.plane.project, &joined.workload, &chains, now),
@@ -125,7 +119,13 @@ impl Tracer<'_> {
         })
     }
 
-    fn chains(&self, joined: &Joined, instances: &Instances, now: Timestamp) -> Vec<Chain> {
+    fn chains(
+        &self,
+        joined: &Joined,
+        instances: &Instances,
+        events: &[Object],
+        now: Timestamp,
+    ) -> Vec<Chain> {
         let asked = joined.cities.iter().filter(|(city, _)| self.is_asked(city));
         let chains = asked.map(|(city, deployment)| {
             let evidence = Evidence {
@@ -133,7 +133,7 @@ impl Tracer<'_> {
                 city,
                 deployment: deployment.as_ref(),
                 instances,
-                events: &self.events,
+                events,
             };
             chain(&evidence, self.stuck_after, now)
         });

@@ -46,7 +46,7 @@ impl<'a> Watching<'a> {
             let due = due.filter(|_| !self.follow.is_lost());
             tokio::select! {
                 news = self.follow.next() => {
-                    if let Some(notice) = news?.notice() {
+                    if let Some(notice) = news? {
                         if !self.output.quiet {
                             self.screen.notice(&notice)?;
                         }

@@ -4,15 +4,13 @@ use super::deploy::check_place;
 use crate::{
     args::WorkloadsArgs,
     error::Error,
-    history::{HISTORIES, numbers, numbers_of},
+    history::{HISTORIES, numbers_of},
     output::{
-        Format, Listing, Output, plural,
+        Format, Listing, Output, Watched, plural,
         table::{Cell, Table},
-        watched::Watched,
     },
     plane::{Follow, ListParams, Plane, Resource},
     rollout::Locations,
-    time::age,
     view::{Counts, Health, HealthWord, Joined, join},
 };
 use jiff::Timestamp;
@@ -47,7 +45,8 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &WorkloadsArgs) ->
         tokio::try_join!(plane.list(Resource::Workloads), plane.list(Resource::Deployments))?;
     // A user who may not read the histories still gets the list.
     let revisions = if is_wide {
-        numbers(plane).await.unwrap_or_default()
+        let maps = plane.list_metadata(Resource::ConfigMaps, HISTORIES).await;
+        numbers_of(&maps.unwrap_or_default())
     } else {
         Revisions::new()
     };
@@ -140,12 +139,6 @@ fn row(
     revision: Option<&String>,
     now: Timestamp,
 ) -> Vec<Cell> {
-    let Counts {
-        updated,
-        ready,
-        desired,
-        ..
-    } = counts;
     let workload = &joined.workload;
     let placements = workload.list("/spec/placements").iter();
     let names: Vec<&str> = placements
@@ -158,19 +151,15 @@ fn row(
     vec![
         workload.name().into(),
         Cell::toned(&health.to_string(), health.word.tone()),
-        format!("{ready}/{desired}").into(),
-        format!("{updated}/{desired}").into(),
+        format!("{}/{}", counts.ready, counts.desired).into(),
+        format!("{}/{}", counts.updated, counts.desired).into(),
         if names.is_empty() {
             "(none)".into()
         } else {
             names.join(",").into()
         },
         workload.image().into(),
-        workload
-            .created()
-            .map(|created| age(created, now))
-            .unwrap_or_default()
-            .into(),
+        workload.age(now).into(),
         workload.instance_type().into(),
         cities.join(",").into(),
         revision.cloned().unwrap_or_default().into(),

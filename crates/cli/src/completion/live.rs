@@ -11,7 +11,7 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::Duration,
 };
 use tokio::runtime::Handle;
@@ -34,21 +34,19 @@ pub(super) async fn candidates(
 async fn found(live: Live, context: &BTreeMap<String, String>, limit: Duration) -> Vec<Candidate> {
     let kubeconfig = context.get("kubeconfig").map(PathBuf::from);
     if live == Live::Contexts {
-        return contexts(kubeconfig.as_deref()).await;
+        let names = fedgate_kubeconfig::contexts(kubeconfig.as_deref()).await;
+        return plain(names.unwrap_or_default());
     }
     let choice = Choice {
         kubeconfig,
         context: context.get("context").cloned(),
         project: context.get("project").cloned().unwrap_or_default(),
         namespace: context.get("namespace").cloned(),
-        request_timeout: Some(limit),
-        is_interactive: false,
     };
-    ask(live, &choice).await.unwrap_or_default()
-}
-
-async fn contexts(kubeconfig: Option<&Path>) -> Vec<Candidate> {
-    plain(fedgate_kubeconfig::contexts(kubeconfig).await.unwrap_or_default())
+    match Plane::open(&choice, limit, false).await {
+        Ok(plane) => ask(live, &plane).await.unwrap_or_default(),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// Names without meanings.
@@ -56,8 +54,7 @@ fn plain(names: impl IntoIterator<Item = impl Into<String>>) -> Vec<Candidate> {
     names.into_iter().map(|name| Candidate::new(name, "")).collect()
 }
 
-async fn ask(live: Live, choice: &Choice) -> Result<Vec<Candidate>, Error> {
-    let plane = Plane::open(choice).await?;
+async fn ask(live: Live, plane: &Plane) -> Result<Vec<Candidate>, Error> {
     Ok(match live {
         Live::Workloads => {
             let all = plane.list(Resource::Workloads).await?;
@@ -73,24 +70,24 @@ async fn ask(live: Live, choice: &Choice) -> Result<Vec<Candidate>, Error> {
             let candidates = all.iter().map(|one| Candidate::new(one.name(), state(one)));
             candidates.collect()
         }
-        Live::Cities => plain(cities(&plane).await?),
+        Live::Cities => plain(cities(plane).await?),
         Live::Places => {
-            let mut places = cities(&plane).await?;
-            places.extend(locations_in_use(&plane).await?);
+            let mut places = cities(plane).await?;
+            places.extend(locations_in_use(plane).await?);
             plain(places)
         }
         Live::Locations => {
             let listed = plane.locations().await;
             let names: BTreeSet<&str> = listed.iter().map(Object::name).collect();
             if names.is_empty() {
-                return Ok(plain(locations_in_use(&plane).await?));
+                return Ok(plain(locations_in_use(plane).await?));
             }
             plain(names)
         }
         Live::Namespaces => plain(plane.list(Resource::Namespaces).await?.iter().map(Object::name)),
         Live::Placements(name) => named(&plane.workload(&name).await?, "/spec/placements"),
         Live::Containers(name) => named(&plane.workload(&name).await?, CONTAINERS),
-        Live::Revisions(name) => revisions(&plane, &plane.workload(&name).await?).await,
+        Live::Revisions(name) => revisions(plane, &plane.workload(&name).await?).await,
         Live::Contexts => Vec::new(),
     })
 }

@@ -4,12 +4,9 @@
 //! expects it of plugins. An error, or a server that does not answer in time, makes an empty answer: a prompt must not hang.
 
 mod live;
-mod scripts;
 mod wanted;
 
-pub(crate) use scripts::script;
-
-use crate::{output::table::escape, typing::built};
+use crate::{args::Shell, output::table::escape, typing::built};
 use std::time::Duration;
 use wanted::{Place, Wanted};
 
@@ -66,6 +63,16 @@ pub(crate) async fn answer(words: &[String]) -> String {
             meaning => format!("{before}{word}\t{meaning}\n"),
         });
     lines.chain([NO_FILES.to_owned()]).collect()
+}
+
+/// The script for a shell.
+pub(crate) const fn script(shell: Shell) -> &'static str {
+    match shell {
+        Shell::Bash => include_str!("scripts/kubectl-compute.bash"),
+        Shell::Zsh => include_str!("scripts/kubectl-compute.zsh"),
+        Shell::Fish => include_str!("scripts/kubectl-compute.fish"),
+        Shell::Powershell => include_str!("scripts/kubectl-compute.ps1"),
+    }
 }
 
 /// True for a word that every shell takes as it is: a name of a server must not become a command or another flag.

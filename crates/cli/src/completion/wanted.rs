@@ -65,6 +65,8 @@ pub(super) fn place(root: &Command, words: &[String]) -> Place {
         .split_last()
         .map_or(("", words), |(last, rest)| (last, rest));
     let roles = Roles::read(root, before);
+    let context = roles.values(before).into_iter();
+    let context = context.map(|(flag, value)| (flag.to_owned(), value)).collect();
     let positionals = roles.of.iter().zip(before);
     let positionals = positionals.filter(|(role, _)| matches!(role, Role::Word));
     let walk = Walk {
@@ -72,16 +74,11 @@ pub(super) fn place(root: &Command, words: &[String]) -> Place {
         roles,
     };
     let (wanted, typed) = walk.end(typed);
-    let values = walk.roles.values(before).into_iter();
     Place {
-        commands: if typed.starts_with('-') {
-            Vec::new()
-        } else {
-            walk.commands()
-        },
+        commands: walk.commands(typed),
         wanted,
         typed: typed.to_owned(),
-        context: values.map(|(flag, value)| (flag.to_owned(), value)).collect(),
+        context,
     }
 }
 
@@ -94,23 +91,23 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn end<'w>(&self, typed: &'w str) -> (Wanted, &'w str) {
-        if let Some(arg) = self.roles.open {
-            return (self.value(arg), typed);
+        let value = |arg: Option<&Arg>| arg.map_or(Wanted::Nothing, |arg| self.value(arg));
+        if self.roles.open.is_some() {
+            return (value(self.roles.open), typed);
         }
-        if let Some((name, value)) = typed.strip_prefix("--").and_then(|flag| flag.split_once('=')) {
-            let arg = self.roles.flag(|arg| arg.get_long() == Some(name));
-            return (arg.map_or(Wanted::Nothing, |arg| self.value(arg)), value);
+        if let Some((name, text)) = typed.strip_prefix("--").and_then(|flag| flag.split_once('=')) {
+            return (value(self.roles.flag(|arg| arg.get_long() == Some(name))), text);
         }
         if typed.starts_with('-') {
             return (Wanted::OneOf(self.flags()), typed);
         }
-        let positional = self.roles.command.get_positionals().nth(self.positionals.len());
-        (positional.map_or(Wanted::Nothing, |arg| self.value(arg)), typed)
+        let mut positionals = self.roles.command.get_positionals();
+        (value(positionals.nth(self.positionals.len())), typed)
     }
 
     /// The commands that can be typed here.
-    fn commands(&self) -> Vec<Candidate> {
-        if self.roles.open.is_some() || self.roles.is_closed {
+    fn commands(&self, typed: &str) -> Vec<Candidate> {
+        if typed.starts_with('-') || self.roles.open.is_some() || self.roles.is_closed {
             return Vec::new();
         }
         let commands = self

@@ -10,69 +10,19 @@ use crate::{
 pub(crate) use places::Known;
 use places::{Fate, Target, fates, targets};
 use serde_json::Value;
-use std::fmt;
 
 /// An effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// Instances get the new template.
-    Replaces(i64),
-    /// A city gets Instances.
-    Adds { city: String, minimum: i64 },
-    /// The locations of a selector get Instances; they are not known here.
-    Selects { placement: String, minimum: i64 },
-    /// A deployment stays, and its place is said in the other form.
-    Keeps { city: String, place: String },
-    /// A city gets more or fewer Instances.
-    Scales { city: String, from: i64, to: i64 },
-    /// A city loses its Instances.
-    Removes { city: String, instances: i64 },
-    /// A city may lose its Instances: it is not known whether the spec still means it.
-    MayRemove {
-        city: String,
-        instances: i64,
-        /// The locations that may be in this city; `None` if a selector may keep it.
-        candidates: Option<String>,
-    },
+pub(crate) struct Effect {
+    /// The sentence.
+    pub(crate) text: String,
+    /// The city that goes with its Instances, and whether that is certain; `None` if none goes.
+    pub(crate) loss: Option<(String, bool)>,
 }
 
-impl fmt::Display for Effect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Replaces(number) => write!(
-                f,
-                "replaces {}, one at a time per city",
-                plural(*number, "instance")
-            ),
-            Self::Adds { city, minimum } => write!(f, "adds {city} (min {minimum})"),
-            Self::Selects { placement, minimum } => {
-                write!(
-                    f,
-                    "adds each location that placement {placement:?} selects (min {minimum})"
-                )
-            }
-            Self::Keeps { city, place } => write!(f, "keeps {city} as {place}"),
-            Self::Scales { city, from, to } => write!(f, "scales {city} from min {from} to min {to}"),
-            Self::Removes {
-                city,
-                instances: number,
-            } => write!(f, "removes {city} and its {}", plural(*number, "instance")),
-            Self::MayRemove {
-                city,
-                instances: number,
-                candidates,
-            } => {
-                let (verb, doubt) = match candidates {
-                    None => ("remove", "the selector keeps it".to_owned()),
-                    Some(candidates) => ("replace", format!("{candidates} is in this city")),
-                };
-                let instances = plural(*number, "instance");
-                write!(
-                    f,
-                    "may {verb} {city} and its {instances}: no location tells whether {doubt}"
-                )
-            }
-        }
+impl From<String> for Effect {
+    fn from(text: String) -> Self {
+        Self { text, loss: None }
     }
 }
 
@@ -88,23 +38,28 @@ pub(crate) fn effects(joined: Option<&Joined>, spec: &Value, known: &Known) -> V
         let replaced = stay.map(|((_, deployment), _)| existing(deployment.as_ref()));
         let replaced = replaced.fold(0, i64::saturating_add);
         if replaced > 0 {
-            effects.push(Effect::Replaces(replaced));
+            let instances = plural(replaced, "instance");
+            effects.push(format!("replaces {instances}, one at a time per city").into());
         }
     }
     for (at, target) in targets.iter().enumerate() {
         effects.extend(gains(at, target, &fates, live));
     }
     effects.extend(fates.iter().filter_map(|((city, deployment), fate)| {
-        let (city, instances) = (city.shown.clone(), existing(deployment.as_ref()));
-        match fate {
-            Fate::Stays(_) => None,
-            Fate::Goes => Some(Effect::Removes { city, instances }),
-            Fate::MayGo(candidates) => Some(Effect::MayRemove {
-                city,
-                instances,
-                candidates: candidates.clone(),
-            }),
-        }
+        let instances = plural(existing(deployment.as_ref()), "instance");
+        let what = format!("{} and its {instances}", city.shown);
+        let text = match fate {
+            Fate::Stays(_) => return None,
+            Fate::Goes => format!("removes {what}"),
+            Fate::MayGo(None) => {
+                format!("may remove {what}: no location tells whether the selector keeps it")
+            }
+            Fate::MayGo(Some(candidates)) => {
+                format!("may replace {what}: no location tells whether {candidates} is in this city")
+            }
+        };
+        let loss = Some((what, *fate == Fate::Goes));
+        Some(Effect { text, loss })
     }));
     effects
 }
@@ -124,22 +79,16 @@ fn gains(
         let was_located = was.is_some_and(is_located);
         if let Some(place) = target.form_after(was_located) {
             let city = if was_located { &city.location } else { &city.shown };
-            effects.push(Effect::Keeps {
-                city: city.clone(),
-                place,
-            });
+            effects.push(format!("keeps {city} as {place}").into());
         }
         let was = was.map(|was| minimum(&was["scaleSettings"]));
         if let Some(from) = was.filter(|was| *was != target.minimum) {
-            effects.push(Effect::Scales {
-                city: city.shown.clone(),
-                from,
-                to: target.minimum,
-            });
+            let (city, to) = (&city.shown, target.minimum);
+            effects.push(format!("scales {city} from min {from} to min {to}").into());
         }
     }
     if is_new {
-        effects.extend(target.added());
+        effects.extend(target.added().map(Effect::from));
     }
     effects
 }
@@ -175,7 +124,7 @@ mod tests {
                 "spec": {"workloadRef": {"uid": "u"}, "placementName": "us", "cityCode": city}}))
         };
         let joined = join(vec![workload], vec![deployment("DFW"), deployment("LHR")]).pop();
-        let texts = |effects: Vec<Effect>| effects.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let texts = |effects: Vec<Effect>| effects.into_iter().map(|effect| effect.text).collect::<Vec<_>>();
         let of = |spec: &Value| texts(effects(joined.as_ref(), spec, &Known::default()));
         assert_eq!(of(&spec(&["DFW", "LHR"], 2, "a")), [""; 0]);
         assert_eq!(

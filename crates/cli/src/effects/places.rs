@@ -1,6 +1,5 @@
 //! The places that a new spec wants, and what becomes of the deployments that exist (contract: locations.md §2.3).
 
-use super::Effect;
 use crate::{
     diff,
     plane::Plane,
@@ -109,17 +108,17 @@ impl Target<'_> {
     }
 
     /// The effect if nothing is there yet.
-    pub(super) fn added(&self) -> Option<Effect> {
-        let minimum = self.minimum;
+    pub(super) fn added(&self) -> Option<String> {
+        let Self {
+            placement, minimum, ..
+        } = self;
         match self.at {
             At::Place(Place::City(name) | Place::Location(name) | Place::Both { location: name, .. }) => {
-                let city = name.to_owned();
-                Some(Effect::Adds { city, minimum })
+                Some(format!("adds {name} (min {minimum})"))
             }
-            At::Unknown => Some(Effect::Selects {
-                placement: self.placement.to_owned(),
-                minimum,
-            }),
+            At::Unknown => Some(format!(
+                "adds each location that placement {placement:?} selects (min {minimum})"
+            )),
             At::Same | At::Unlisted => None,
         }
     }
@@ -311,7 +310,7 @@ mod tests {
         });
         let joined = join(vec![workload], deployments.collect()).pop();
         let effects = effects(joined.as_ref(), wanted, known);
-        effects.iter().map(ToString::to_string).collect()
+        effects.into_iter().map(|effect| effect.text).collect()
     }
 
     #[test]

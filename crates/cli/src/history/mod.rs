@@ -2,15 +2,12 @@
 
 mod active;
 mod limits;
-mod recorded;
 mod store;
 
-pub(crate) use active::{Active, HISTORIES, active, numbers, numbers_of};
-pub(crate) use recorded::{Recorded, recorded};
+pub(crate) use active::{Active, HISTORIES, Recorded, active, numbers_of, recorded};
 pub(crate) use store::{Entry, forget, known, load, record};
 
 use crate::{
-    diff,
     diff::Change,
     error::{Error, Kind},
     view::Object,
@@ -253,9 +250,9 @@ pub(crate) fn name(workload: &str) -> String {
     format!("{}-{digits}", name.get(..240).unwrap_or_default())
 }
 
-/// SHA-256 of the spec as JSON with sorted keys.
+/// SHA-256 of the spec as JSON, in which keys are sorted.
 pub(crate) fn hash(spec: &Value) -> String {
-    hex(diff::canonical(spec).as_bytes())
+    hex(spec.to_string().as_bytes())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -5,7 +5,7 @@ use crate::{
     diff,
     error::{Error, Kind},
     manifest::field_mut,
-    plane::{Plane, Resource},
+    plane::{FIELD_MANAGER, Plane, Resource},
     retry,
     view::Object,
 };
@@ -66,15 +66,15 @@ pub(crate) async fn load(plane: &Plane, workload: &Object) -> Result<History, Er
 
 /// Records a change; returns the number of the revision before it, if there is one, and its own.
 pub(crate) async fn record(plane: &Plane, entry: &Entry<'_>) -> Result<(Option<u64>, u64), Error> {
-    let actor = plane.user().await;
-    let attempt = || record_once(plane, entry, &actor);
+    let user = plane.user().await;
+    let attempt = || record_once(plane, entry, &user);
     let retried = attempt.retry(retry::conflicts());
     // Another user was faster, or has deleted the map.
     let is_overtaken = |error: &Error| matches!(error.kind, Kind::Conflict | Kind::NotFound);
     retried.when(is_overtaken).await
 }
 
-async fn record_once(plane: &Plane, entry: &Entry<'_>, actor: &Actor) -> Result<(Option<u64>, u64), Error> {
+async fn record_once(plane: &Plane, entry: &Entry<'_>, user: &str) -> Result<(Option<u64>, u64), Error> {
     let kind = Resource::ConfigMaps;
     let mut found = plane.find(kind, &name(entry.after.name())).await?;
     if let Some(former) = found.take_if(|map| !belongs(map, entry.after)) {
@@ -82,7 +82,7 @@ async fn record_once(plane: &Plane, entry: &Entry<'_>, actor: &Actor) -> Result<
     }
     let exists = found.is_some();
     let mut map = found.unwrap_or_else(|| empty(entry.after));
-    let number = add(&mut map, entry, actor, plane.clock.now())?;
+    let number = add(&mut map, entry, user, plane.clock.now());
     let revisions = History::read(&map).revisions;
     plane.write(kind, map.0, exists).await?;
     let before = revisions.iter().map(|revision| revision.rev);
@@ -97,23 +97,19 @@ pub(crate) async fn forget(plane: &Plane, workload: &Object) {
     }
 }
 
-/// Adds the entry to the map; returns its number.
-pub(super) fn add(map: &mut Object, entry: &Entry<'_>, actor: &Actor, now: Timestamp) -> Result<u64, Error> {
+/// Adds the entry of a user to the map; returns its number.
+pub(super) fn add(map: &mut Object, entry: &Entry<'_>, user: &str, now: Timestamp) -> u64 {
     let mut history = History::read(map);
-    let data = field_mut(&mut map.0, "", &["data"])?.take();
+    let data = field_mut(&mut map.0, &["data"]).take();
     let mut data: BTreeMap<String, String> = serde_json::from_value(data).unwrap_or_default();
     // A map that somebody has restored without its owner may count the generations of a former Workload.
     let is_restored = map.list(OWNERS).is_empty();
     if is_restored {
-        *field_mut(&mut map.0, "", &["metadata", "ownerReferences"])? = json!([owner(entry.after)]);
+        *field_mut(&mut map.0, &["metadata", "ownerReferences"]) = json!([owner(entry.after)]);
     }
     if let Some(before) = entry.before
         && history.lacks(before)
     {
-        let unknown = Actor {
-            name: "unknown".to_owned(),
-            client: actor.client.clone(),
-        };
         let active = history.active().and_then(of_revision);
         let seen = Entry {
             verb: Verb::Observed,
@@ -122,21 +118,21 @@ pub(super) fn add(map: &mut Object, entry: &Entry<'_>, actor: &Actor, now: Times
             before: active.as_ref(),
             after: before,
         };
-        insert(&mut data, &mut history, &seen, &unknown, now);
+        insert(&mut data, &mut history, &seen, "unknown", now);
     }
-    let number = insert(&mut data, &mut history, entry, actor, now);
+    let number = insert(&mut data, &mut history, entry, user, now);
     if is_restored {
         history.active = Some(number);
     }
     limits::prune(&mut data, &mut history);
-    *field_mut(&mut map.0, "", &["data"])? = json!(data);
+    *field_mut(&mut map.0, &["data"]) = json!(data);
     for (annotation, number) in [(LAST, Some(history.last)), (ACTIVE, history.active)] {
         if let Some(number) = number {
             let path = ["metadata", "annotations", annotation];
-            *field_mut(&mut map.0, "", &path)? = json!(number.to_string());
+            *field_mut(&mut map.0, &path) = json!(number.to_string());
         }
     }
-    Ok(number)
+    number
 }
 
 /// An object with the spec of a revision, for a difference.
@@ -149,7 +145,7 @@ fn insert(
     data: &mut BTreeMap<String, String>,
     history: &mut History,
     entry: &Entry<'_>,
-    actor: &Actor,
+    user: &str,
     now: Timestamp,
 ) -> u64 {
     let spec = &entry.after.0["spec"];
@@ -171,7 +167,10 @@ fn insert(
         verb: entry.verb,
         from: entry.from,
         reason: entry.reason.to_owned(),
-        actor: actor.clone(),
+        actor: Actor {
+            name: user.to_owned(),
+            client: format!("{FIELD_MANAGER}/{}", env!("CARGO_PKG_VERSION")),
+        },
         generation,
         spec_hash,
         image: entry.after.images(),

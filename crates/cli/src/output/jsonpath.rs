@@ -51,25 +51,34 @@ fn tokens(template: &str) -> Result<Vec<Token>, String> {
         if open > 0 {
             tokens.push(Token::Text(unescape(&rest[..open])));
         }
-        let mut quote = None;
-        let close = rest[open..].char_indices().find_map(|(at, c)| {
-            match (quote, c) {
-                (Some(open), c) if c == open => quote = None,
-                (None, '"' | '\'') => quote = Some(c),
-                (None, '}') => return Some(open + at),
-                _ => {}
-            }
-            None
-        });
+        let expression = &rest[open + 1..];
+        let close = end_of(expression, '}');
         let close =
             close.ok_or_else(|| format!("jsonpath: a closing brace is missing in {:?}", &rest[open..]))?;
-        tokens.push(Token::Expression(rest[open + 1..close].trim().to_owned()));
-        rest = &rest[close + 1..];
+        tokens.push(Token::Expression(expression[..close].trim().to_owned()));
+        rest = &expression[close + 1..];
     }
     if !rest.is_empty() {
         tokens.push(Token::Text(unescape(rest)));
     }
     Ok(tokens)
+}
+
+/// Position of the first brace or bracket that closes what came before, outside of quotation marks.
+fn end_of(text: &str, end: char) -> Option<usize> {
+    let (mut quote, mut depth) = (None, 0_usize);
+    text.char_indices().find_map(|(at, c)| {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, _) if c == end && depth == 0 => return Some(at),
+            (None, '[') if end == ']' => depth += 1,
+            (None, ']') if end == ']' => depth -= 1,
+            (None, _) => {}
+        }
+        None
+    })
 }
 
 fn unescape(text: &str) -> String {
@@ -130,23 +139,7 @@ fn path_of(path: &str) -> Result<JpQuery, String> {
     let mut rest = path;
     while let Some(first) = rest.chars().next() {
         if first == '[' {
-            let mut depth = 0_usize;
-            let mut quote = None;
-            let end = rest.char_indices().find_map(|(at, c)| {
-                match (quote, c) {
-                    (Some(open), c) if c == open => quote = None,
-                    (None, '"' | '\'') => quote = Some(c),
-                    (None, '[') => depth += 1,
-                    (None, ']') => {
-                        depth -= 1;
-                        if depth == 0 {
-                            return Some(at + 1);
-                        }
-                    }
-                    _ => {}
-                }
-                None
-            });
+            let end = end_of(&rest[1..], ']').map(|end| end + 2);
             let end = end.ok_or_else(|| format!("jsonpath: a bracket is not closed in {path:?}"))?;
             rfc.push_str(&bracket_of(&rest[..end]));
             rest = &rest[end..];

@@ -1,7 +1,6 @@
 //! Results: tables for people, objects for programs.
 
-pub(crate) mod jsonpath;
-pub(crate) mod watched;
+mod jsonpath;
 
 pub(crate) use fedgate_terminal::{
     screen, style, table,
@@ -16,7 +15,7 @@ use crate::{
 use fedgate_terminal::write::say;
 use jsonpath::Template;
 use serde_json::{Value, json};
-use std::io;
+use std::{collections::BTreeMap, io};
 use style::ColorChoice;
 use table::{Table, escape};
 
@@ -60,7 +59,7 @@ impl std::str::FromStr for Format {
 }
 
 /// Where results and remarks go.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Output {
     /// The format.
     pub(crate) format: Format,
@@ -173,19 +172,6 @@ impl Output {
         matches!(self.format, Format::Table | Format::Wide)
     }
 
-    /// An output for tests, without progress, footers and colours.
-    #[cfg(test)]
-    pub(crate) fn quiet() -> Self {
-        Self {
-            format: Format::Table,
-            headers: true,
-            quiet: true,
-            color: style::ColorChoice::Never,
-            line: String::new(),
-            writes: Writes::default(),
-        }
-    }
-
     /// Prints a line for people that `--quiet` hides: progress, a footer or a hint.
     pub(crate) fn remark(&self, line: &str) {
         if !self.quiet {
@@ -232,4 +218,61 @@ fn name(object: &Value) -> String {
     let kind = text("/kind").to_lowercase();
     let dot = if group.is_empty() { "" } else { "." };
     format!("{kind}{dot}{group}/{}", text("/metadata/name"))
+}
+
+/// A list that is watched.
+#[derive(Debug)]
+pub(crate) struct Watched<'a> {
+    output: &'a Output,
+    /// The rows as they were printed last, by name of the object.
+    rows: BTreeMap<String, String>,
+    widths: Vec<usize>,
+    is_first: bool,
+}
+
+impl<'a> Watched<'a> {
+    /// A list that was not printed yet.
+    pub(crate) fn new(output: &'a Output) -> Self {
+        Self {
+            output,
+            rows: BTreeMap::new(),
+            widths: Vec::new(),
+            is_first: true,
+        }
+    }
+
+    /// Prints the rows and objects that have changed since the last time, and names those that are gone.
+    pub(crate) fn print(&mut self, listing: &Listing) -> Result<(), Error> {
+        let columns = self.output.columns(listing.narrow);
+        let mut before = std::mem::take(&mut self.rows);
+        let mut changed = Vec::new();
+        for (row, object) in listing.objects.iter().enumerate() {
+            let identity = if self.output.is_text() {
+                listing.table.identity(row, columns)
+            } else {
+                object.text("/metadata/resourceVersion").to_owned()
+            };
+            let name = object.name().to_owned();
+            if before.remove(&name).as_ref() != Some(&identity) {
+                changed.push(row);
+            }
+            self.rows.insert(name, identity);
+        }
+        if self.output.is_text() {
+            let headers = self.is_first && self.output.headers && !changed.is_empty();
+            let colour = self.output.color.applies(&io::stdout());
+            let widths = &mut self.widths;
+            write_next(&listing.table.text_of(&changed, columns, headers, colour, widths))?;
+            self.is_first &= changed.is_empty();
+        } else {
+            let objects = changed.iter().filter_map(|row| listing.objects.get(*row));
+            for object in objects {
+                self.output.next_object(&served(object))?;
+            }
+        }
+        for name in before.keys() {
+            self.output.say(&format!("{name} is gone or matches no more"));
+        }
+        Ok(())
+    }
 }

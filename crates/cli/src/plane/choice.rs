@@ -15,28 +15,36 @@ use tower::util::MapResponseLayer;
 const PROJECTS: &str = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/";
 const CONTROL_PLANE: &str = "/control-plane";
 
-/// The choice of the control plane, from the command line. An empty text is no choice.
-#[derive(Debug, Clone, Default)]
+/// The choice of the control plane. An empty text is no choice.
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Choice {
-    /// Path of the kubeconfig; `None` for kubectl's own rules.
+    /// Path of the kubeconfig; default: as kubectl's
+    #[arg(long, global = true, value_name = "PATH")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The context; `None` for the current one.
+    /// Context of the kubeconfig; default: the current one
+    #[arg(long, global = true, value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// A project at the context's host; empty if the context is the project.
+    /// Project at the context's host; default: the context is the project
+    #[arg(
+        long,
+        global = true,
+        value_name = "ID",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub(crate) project: String,
-    /// The namespace; `None` for the context's.
+    /// Namespace; default: the context's
+    #[arg(short, long, global = true, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
-    /// Time for one request; `None` for no limit.
-    pub(crate) request_timeout: Option<Duration>,
-    /// True if a program that makes credentials may ask the user.
-    pub(crate) is_interactive: bool,
 }
 
 impl Plane {
-    /// Reads the kubeconfig as kubectl does. Sends no request.
-    pub(crate) async fn open(choice: &Choice) -> Result<Self, Error> {
+    /// Reads the kubeconfig as kubectl does. Sends no request. A program that makes credentials may ask the user if
+    /// `is_interactive`; a request takes no longer than `limit`, unless that is zero.
+    pub(crate) async fn open(choice: &Choice, limit: Duration, is_interactive: bool) -> Result<Self, Error> {
+        let request_timeout = Some(limit).filter(|limit| !limit.is_zero());
         let (path, context) = (choice.kubeconfig.as_deref(), choice.context.as_deref());
-        let loaded = load(path, context, choice.is_interactive).await;
+        let loaded = load(path, context, is_interactive).await;
         let Loaded {
             mut config, context, ..
         } = loaded.map_err(|error| unusable(&error))?;
@@ -44,7 +52,7 @@ impl Plane {
             config.cluster_url = of_project(config.cluster_url, &choice.project)?;
         }
         // Each request has one limit as a whole.
-        config.connect_timeout = choice.request_timeout;
+        config.connect_timeout = request_timeout;
         let given = choice.namespace.clone().filter(|name| !name.is_empty());
         let clock = ServerClock::default();
         let host = config.cluster_url.authority().map(ToString::to_string);
@@ -54,7 +62,7 @@ impl Plane {
             project: project_of(&config.cluster_url).unwrap_or(&context).to_owned(),
             host: host.unwrap_or_default(),
             context,
-            request_timeout: choice.request_timeout,
+            request_timeout,
             clock,
         })
     }

@@ -4,7 +4,7 @@ use crate::view::Object;
 use fedgate_api::{GROUP, VERSION};
 use kube::{
     Resource as _,
-    api::{ApiResource, DynamicObject},
+    api::{ApiResource, DynamicObject, GroupVersionKind},
 };
 use serde_json::Value;
 
@@ -36,6 +36,7 @@ pub(crate) enum Resource {
 }
 
 const NETWORKING: &str = "networking.datumapis.com";
+const SERVICES: &str = "services.miloapis.com";
 
 impl Resource {
     /// The kinds that tell the locations of a project. The first that is served counts, as for the gateway (contract:
@@ -43,56 +44,41 @@ impl Resource {
     pub(super) const OF_LOCATIONS: [Self; 3] =
         [Self::Locations, Self::LocationBindings, Self::NetworkLocations];
 
-    /// Group, version, kind and plural.
+    /// Group, version, kind, and the noun for people.
     const fn names(self) -> [&'static str; 4] {
         match self {
-            Self::Workloads => [GROUP, VERSION, "Workload", "workloads"],
-            Self::Deployments => [GROUP, VERSION, "WorkloadDeployment", "workloaddeployments"],
-            Self::Instances => [GROUP, VERSION, "Instance", "instances"],
-            Self::Namespaces => ["", "v1", "Namespace", "namespaces"],
-            Self::ConfigMaps => ["", "v1", "ConfigMap", "configmaps"],
-            Self::Events => ["events.k8s.io", "v1", "Event", "events"],
-            Self::Locations => ["locations.miloapis.com", "v1alpha1", "Location", "locations"],
-            Self::LocationBindings => [NETWORKING, VERSION, "LocationBinding", "locationbindings"],
-            Self::NetworkLocations => [NETWORKING, VERSION, "Location", "locations"],
+            Self::Workloads => [GROUP, VERSION, "Workload", "workload"],
+            Self::Deployments => [GROUP, VERSION, "WorkloadDeployment", "deployment"],
+            Self::Instances => [GROUP, VERSION, "Instance", "instance"],
+            Self::Namespaces => ["", "v1", "Namespace", "namespace"],
+            Self::ConfigMaps => ["", "v1", "ConfigMap", "configmap"],
+            Self::Events => ["events.k8s.io", "v1", "Event", "event"],
+            Self::Locations => ["locations.miloapis.com", "v1alpha1", "Location", "location"],
+            Self::LocationBindings => [NETWORKING, VERSION, "LocationBinding", "location"],
+            Self::NetworkLocations => [NETWORKING, VERSION, "Location", "location"],
             Self::Buckets => [
                 "quota.miloapis.com",
                 "v1alpha1",
                 "AllowanceBucket",
-                "allowancebuckets",
+                "quota bucket",
             ],
-            Self::Entitlements => [
-                "services.miloapis.com",
-                "v1alpha1",
-                "ServiceEntitlement",
-                "serviceentitlements",
-            ],
+            Self::Entitlements => [SERVICES, "v1alpha1", "ServiceEntitlement", "request for compute"],
         }
     }
 
     /// The noun for people.
     pub(super) const fn noun(self) -> &'static str {
-        match self {
-            Self::Workloads => "workload",
-            Self::Deployments => "deployment",
-            Self::Instances => "instance",
-            Self::Namespaces => "namespace",
-            Self::ConfigMaps => "configmap",
-            Self::Events => "event",
-            Self::Locations | Self::LocationBindings | Self::NetworkLocations => "location",
-            Self::Buckets => "quota bucket",
-            Self::Entitlements => "request for compute",
-        }
+        self.names()[3]
     }
 
     /// The plural, as in paths.
-    pub(super) const fn plural(self) -> &'static str {
-        self.names()[3]
+    pub(super) fn plural(self) -> String {
+        self.api().plural
     }
 
     /// True if a server means this kind, by its plural or its kind; servers that name none mean it too.
     pub(super) fn is_called(self, name: &str) -> bool {
-        let [_, _, kind, plural] = self.names();
+        let ApiResource { kind, plural, .. } = self.api();
         name.is_empty() || name == plural || name == kind
     }
 
@@ -121,14 +107,7 @@ impl Resource {
 
     /// The kind as requests need it.
     pub(super) fn api(self) -> ApiResource {
-        let [group, version, kind, plural] = self.names();
-        let slash = if group.is_empty() { "" } else { "/" };
-        ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            api_version: format!("{group}{slash}{version}"),
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        }
+        let [group, version, kind, _] = self.names();
+        ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
     }
 }

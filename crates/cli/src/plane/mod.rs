@@ -2,7 +2,6 @@
 
 mod choice;
 mod kinds;
-mod pages;
 mod refusals;
 mod requests;
 mod unknown;
@@ -12,7 +11,7 @@ pub(crate) use choice::Choice;
 pub(crate) use kinds::Resource;
 pub(crate) use kube::api::ListParams;
 pub(crate) use refusals::cause;
-pub(crate) use watch::{Follow, News, named};
+pub(crate) use watch::{Follow, named};
 
 use crate::time::ServerClock;
 use kube::Client;
@@ -53,6 +52,12 @@ pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> O
     far.filter(|(distance, _)| *distance <= 2)
         .min()
         .map(|(_, other)| other)
+}
+
+/// A question for the nearest of these names; empty if none is near.
+pub(crate) fn meant<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let near = nearest(name, names).map(|near| format!("; did you mean {near:?}?"));
+    near.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Plane {
     pub(super) fn error(&self, error: &kube::Error, request: &RequestInfo<'_>) -> Error {
         match error {
             kube::Error::Api(status) => self.refusal(status, request),
-            error => self.failure(error, request.kind.plural()),
+            error => self.failure(error, &request.kind.plural()),
         }
     }
 

@@ -1,22 +1,21 @@
 //! Requests to the project's control plane.
 
 use super::{
-    FIELD_MANAGER, Plane, Resource, nearest,
-    pages::Pager,
+    FIELD_MANAGER, Plane, Resource, meant,
     refusals::{RequestInfo, is_absent},
     unknown,
 };
 use crate::{
     error::{Error, Kind},
-    history::Actor,
     time::prose,
     view::{Instances, Joined, Object, city_of},
 };
 use backon::{ExponentialBuilder, Retryable};
 use kube::{
     api::{DeleteParams, GetParams, ListParams, PostParams, Preconditions, Request},
-    core::request,
+    core::{ListMeta, request},
 };
+use serde::{Deserialize, de::Error as _};
 use serde_json::Value;
 use std::{collections::BTreeSet, future::Future, time::Duration};
 
@@ -76,13 +75,11 @@ impl Plane {
         is_metadata: bool,
         labels: &str,
     ) -> Result<Vec<Object>, Error> {
-        let mut pager = Pager::new(asked, is_metadata, ListParams::default().labels(labels));
-        loop {
-            let page = self.request(|| pager.fetch(&self.client)).await;
-            if let Some(list) = pager.take(page).map_err(|error| self.error(&error, asked))? {
-                return Ok(list.objects);
-            }
-        }
+        let params = ListParams::default().labels(labels);
+        let listed = self.pages(asked, is_metadata, params).await;
+        listed
+            .map(|list| list.objects)
+            .map_err(|error| self.error(&error, asked))
     }
 
     /// Sends a request about an object.
@@ -114,13 +111,20 @@ impl Plane {
 
     /// Reads a Workload; if it does not exist, the error names the nearest one.
     pub(crate) async fn workload(&self, name: &str) -> Result<Object, Error> {
-        if let Some(workload) = self.find(Resource::Workloads, name).await? {
-            return Ok(workload);
+        self.get(Resource::Workloads, name).await
+    }
+
+    /// Reads an object; if it does not exist, the error names the nearest one.
+    pub(crate) async fn get(&self, kind: Resource, name: &str) -> Result<Object, Error> {
+        if let Some(found) = self.find(kind, name).await? {
+            return Ok(found);
         }
-        // The name is not there also for a user who may not list the Workloads.
-        let all = self.list(Resource::Workloads).await.unwrap_or_default();
-        let near = nearest(name, all.iter().map(Object::name));
-        Err(self.not_found("workload", name, near, "kubectl compute workloads"))
+        // The name is not there also for a user who may not list the kind.
+        let all = self.list(kind).await.unwrap_or_default();
+        let near = meant(name, all.iter().map(Object::name));
+        let (project, namespace, noun) = (&self.project, &self.namespace, kind.noun());
+        let what = format!("{noun} {name:?} not found in project {project}, namespace {namespace}{near}");
+        Err(Error::new(Kind::NotFound, what).next(format!("kubectl compute {}", kind.plural())))
     }
 
     /// Reads a Workload with its deployments, and all Instances of the namespace.
@@ -202,7 +206,7 @@ impl Plane {
     }
 
     /// Name of the user, as the server knows it; `unknown` if it does not tell.
-    pub(crate) async fn user(&self) -> Actor {
+    pub(crate) async fn user(&self) -> String {
         let review = || async {
             let path = Request::new("/apis/authentication.k8s.io/v1/selfsubjectreviews");
             let review = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
@@ -212,10 +216,7 @@ impl Plane {
         };
         let review = self.request(review).await.unwrap_or_default();
         let name = review["status"]["userInfo"]["username"].as_str();
-        Actor {
-            name: name.unwrap_or("unknown").to_owned(),
-            client: format!("{FIELD_MANAGER}/{}", env!("CARGO_PKG_VERSION")),
-        }
+        name.unwrap_or("unknown").to_owned()
     }
 
     /// The locations of the project, of the first kind that tells them and can be listed; empty if none can.
@@ -260,16 +261,6 @@ impl Plane {
             name,
         }
     }
-
-    /// An object that does not exist, with the nearest name.
-    pub(crate) fn not_found(&self, noun: &str, name: &str, near: Option<&str>, next: &str) -> Error {
-        let near = near
-            .map(|near| format!("; did you mean {near:?}?"))
-            .unwrap_or_default();
-        let (project, namespace) = (&self.project, &self.namespace);
-        let what = format!("{noun} {name:?} not found in project {project}, namespace {namespace}{near}");
-        Error::new(Kind::NotFound, what).next(next)
-    }
 }
 
 /// The write with strict validation, for which kube has no parameter: the server refuses fields that it does not know.
@@ -286,4 +277,86 @@ fn is_busy(error: &kube::Error) -> bool {
 
 fn no_answer(limit: Duration) -> kube::Error {
     kube::Error::Service(format!("no answer within {}", prose(limit)).into())
+}
+
+/// Number of objects in a page of a list.
+const PAGE: u32 = 500;
+
+/// Code of an answer about a version that is no longer kept.
+pub(super) const GONE: u16 = 410;
+
+/// The objects of a list.
+#[derive(Debug)]
+pub(super) struct List {
+    /// The objects.
+    pub(super) objects: Vec<Object>,
+    /// The version of the list, from which a watch goes on.
+    pub(super) version: String,
+}
+
+/// A page as it comes.
+#[derive(Deserialize)]
+struct Page {
+    kind: String,
+    #[serde(default)]
+    metadata: ListMeta,
+    items: Option<Vec<Value>>,
+}
+
+impl Plane {
+    /// Reads all pages of a list whose objects the parameters choose, or their metadata alone. Pages that expire are read
+    /// again from the first on, once.
+    pub(super) async fn pages(
+        &self,
+        asked: &RequestInfo<'_>,
+        is_metadata: bool,
+        params: ListParams,
+    ) -> kube::Result<List> {
+        let path = Request::new(asked.kind.path(asked.namespace));
+        let mut params = params.limit(PAGE);
+        let (mut objects, mut tokens, mut has_begun_again) = (Vec::new(), BTreeSet::new(), false);
+        loop {
+            let request = if is_metadata {
+                path.list_metadata(&params)
+            } else {
+                path.list(&params)
+            };
+            let (client, request) = (self.client.clone(), request.map_err(kube::Error::BuildRequest)?);
+            let fetch = move || {
+                let (client, request) = (client.clone(), request.clone());
+                async move { client.request::<Page>(request).await }
+            };
+            let page = match self.request(fetch).await {
+                Err(kube::Error::Api(status))
+                    if status.code == GONE && params.continue_token.is_some() && !has_begun_again =>
+                {
+                    has_begun_again = true;
+                    params.continue_token = None;
+                    objects.clear();
+                    tokens.clear();
+                    continue;
+                }
+                page => page?,
+            };
+            if !page.kind.ends_with("List") {
+                return Err(undecodable("it is no list"));
+            }
+            let items = page.items.unwrap_or_default();
+            let token = page.metadata.continue_.filter(|token| !token.is_empty());
+            let repeats = |token: &String| items.is_empty() || !tokens.insert(token.clone());
+            if token.as_ref().is_some_and(repeats) {
+                return Err(undecodable("its pages repeat"));
+            }
+            objects.extend(items.into_iter().map(|item| asked.kind.typed(item)));
+            params.continue_token = token;
+            if params.continue_token.is_none() {
+                let version = page.metadata.resource_version.unwrap_or_default();
+                return Ok(List { objects, version });
+            }
+        }
+    }
+}
+
+fn undecodable(cause: &str) -> kube::Error {
+    kube::Error::SerdeError(serde_json::Error::custom(cause))
 }

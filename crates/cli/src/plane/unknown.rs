@@ -1,19 +1,19 @@
 //! Fields of a Workload that the server does not know: it refuses a strict write, and drops them in any other.
 
-use super::nearest;
+use super::meant;
 use crate::error::Error;
-use fedgate_api::crd;
 use serde_json::{Map, Value};
+
+/// The definition of Workloads, for the names of their fields.
+const DEFINITION: &str = include_str!("../../../../manifests/crds/workloads.compute.datumapis.com.yaml");
 
 /// The error that names them, each with the field that was probably meant.
 pub(super) fn refusal(paths: &[String]) -> Error {
-    let schema = crd::workload().unwrap_or_default();
-    let schema = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-    let lines = paths.iter().map(|path| {
-        let near = meant(schema, path);
-        let near = near.map(|near| format!("; did you mean {near:?}?"));
-        format!("\n  {path}{}", near.unwrap_or_default())
-    });
+    let definition: Value = serde_saphyr::from_str(DEFINITION).unwrap_or_default();
+    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let lines = paths
+        .iter()
+        .map(|path| format!("\n  {path}{}", near(schema, path).unwrap_or_default()));
     let what = format!(
         "the workload has fields that the server does not know:{}",
         lines.collect::<String>()
@@ -60,8 +60,8 @@ fn is_empty(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(Map::is_empty)
 }
 
-/// The nearest field of the object that a path leads into.
-fn meant(schema: &Value, path: &str) -> Option<String> {
+/// A question for the nearest field of the object that a path leads into.
+fn near(schema: &Value, path: &str) -> Option<String> {
     let (parents, field) = path.rsplit_once('.')?;
     let mut node = schema;
     for part in parents.split('.') {
@@ -73,7 +73,7 @@ fn meant(schema: &Value, path: &str) -> Option<String> {
     }
     let known = node["properties"].as_object()?.keys();
     let field = field.split('[').next().unwrap_or(field);
-    nearest(field, known.map(String::as_str)).map(str::to_owned)
+    Some(meant(field, known.map(String::as_str)))
 }
 
 #[cfg(test)]

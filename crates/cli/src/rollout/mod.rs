@@ -4,21 +4,21 @@ mod locations;
 mod progress;
 mod report;
 mod row;
-mod table;
 mod wait;
 
 pub(crate) use locations::{Cities, Locations};
 pub(crate) use progress::BLOCKED_AFTER;
 pub(crate) use row::{Phase, Row, carries_spec, counted_phase, rows, workload_refusal};
-pub(crate) use table::{ROWS, object, table};
-pub(crate) use wait::{Target, WaitFlags, changed_meanwhile, wait};
+pub(crate) use wait::{Target, changed_meanwhile, wait};
 
 use crate::{
     error::{Error, Kind},
+    output::table::{Cell, Table},
     time::prose,
     view::{Instances, Joined},
 };
 use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The rows as they are now, without a wait: its condition tells since when a row is refused.
@@ -77,6 +77,48 @@ pub(crate) fn unfinished(name: &str, rows: &[Row], kind: Kind, after: Option<Dur
         texts.join(", ")
     );
     Error::new(kind, what).next(format!("kubectl compute trace {name}"))
+}
+
+/// The columns.
+pub(crate) const ROWS: &[&str] = &[
+    "PLACEMENT",
+    "CITY",
+    "DESIRED",
+    "UPDATED",
+    "READY",
+    "OLD",
+    "PHASE",
+    "DETAIL",
+];
+
+/// The table.
+pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
+    let mut table = Table::new(ROWS);
+    for row in rows {
+        table.row(vec![
+            (&*row.city.placement).into(),
+            (&*row.city.shown).into(),
+            row.counts.desired.to_string().into(),
+            row.counts.updated.to_string().into(),
+            row.counts.ready.to_string().into(),
+            row.counts.old().to_string().into(),
+            Cell::toned(row.phase.word(), row.phase.tone()),
+            (&*row.detail).into(),
+        ]);
+    }
+    table
+}
+
+/// The rows as an object for programs.
+pub(crate) fn object(name: &str, rows: &[Row]) -> Value {
+    let rows = rows.iter().map(|row| {
+        let mut object = json!({"desired": row.counts.desired, "updated": row.counts.updated,
+            "ready": row.counts.ready, "old": row.counts.old(), "phase": row.phase.word(), "detail": row.detail});
+        row.city.describe(&mut object);
+        object
+    });
+    json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "RolloutStatus", "metadata": {"name": name},
+        "rows": rows.collect::<Vec<_>>()})
 }
 
 #[cfg(test)]

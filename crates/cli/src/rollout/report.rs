@@ -1,7 +1,7 @@
 //! Shows a rollout while it goes on: a table that is drawn in place on a terminal, a line or an object for each change
 //! elsewhere.
 
-use super::{Phase, Row, object, table, table::ROWS};
+use super::{Phase, ROWS, Row, object, table};
 use crate::{
     error::Error,
     output::{Output, screen::Screen, table::escape},
@@ -132,6 +132,6 @@ fn drawn(rows: &[Row], elapsed: Duration, colour: bool) -> String {
     let shown = rows
         .iter()
         .filter(|row| rows.len() <= MANY || row.phase != Phase::Done);
-    let table = table::table(shown).text(ROWS.len(), true, colour);
+    let table = table(shown).text(ROWS.len(), true, colour);
     table + &format!("{done} of {} done after {}\n", rows.len(), prose(elapsed))
 }

@@ -74,21 +74,16 @@ pub(crate) struct Row {
 impl Row {
     /// True if nothing has changed but the Instance that explains it: its reason may come and go for ever.
     pub(super) fn is_as(&self, before: &Self) -> bool {
-        let Self {
-            city,
-            counts,
-            phase,
-            detail,
-            refusal,
-            since: _,
-            instance: _,
-            is_unserved: _,
-        } = self;
-        *city == before.city
-            && *counts == before.counts
-            && *phase == before.phase
-            && *detail == before.detail
-            && *refusal == before.refusal
+        let own = |row: &Self| {
+            (
+                row.counts,
+                row.phase,
+                row.city.clone(),
+                row.detail.clone(),
+                row.refusal.clone(),
+            )
+        };
+        own(self) == own(before)
     }
 
     /// Turns a refused row into a blocked one.
@@ -110,15 +105,6 @@ impl Row {
             }
         }
     }
-
-    /// Instances that are not on the latest template.
-    pub(crate) fn old(&self) -> i64 {
-        old(self.counts)
-    }
-}
-
-fn old(counts: Counts) -> i64 {
-    counts.replicas.saturating_sub(counts.updated).max(0)
 }
 
 impl fmt::Display for Row {
@@ -205,16 +191,14 @@ fn row(workload: &Object, city: &City, deployment: &Object, instances: &Instance
     let detail = match phase {
         Phase::Waiting if !carried => "the deployment does not have this spec yet".to_owned(),
         Phase::Waiting => "the cell has not acted yet".to_owned(),
-        _ => {
-            let Counts {
-                updated,
-                ready,
-                desired,
-                ..
-            } = counts;
-            let old = old(counts);
-            format!("{updated}/{desired} updated, {ready}/{desired} ready, {old} old")
-        }
+        _ => format!(
+            "{}/{} updated, {}/{} ready, {} old",
+            counts.updated,
+            counts.desired,
+            counts.ready,
+            counts.desired,
+            counts.old()
+        ),
     };
     let conditions = [FEDERATED, AVAILABLE, REPLICAS_READY].map(|type_| deployment.condition(type_));
     let refused = conditions.into_iter().flatten().find(Condition::refuses);

@@ -235,7 +235,7 @@ fn counts_of_a_server_never_overflow() {
         vec![Object(deployment([i64::MAX, i64::MIN, 0, i64::MAX]))],
     )
     .remove(0);
-    assert_eq!(rows(&joined, &Instances::default())[0].old(), i64::MAX);
+    assert_eq!(rows(&joined, &Instances::default())[0].counts.old(), i64::MAX);
     let sum: Counts = [joined.cities[0].1.as_ref().map(Counts::of).unwrap(); 2]
         .into_iter()
         .sum();
@@ -349,6 +349,8 @@ impl Scene {
                 name: "web".to_owned(),
                 uid: workload["metadata"]["uid"].as_str().unwrap().to_owned(),
                 generation: None,
+                timeout: Duration::ZERO,
+                stall_timeout: TWO_MINUTES,
             },
             server,
         };
@@ -367,13 +369,12 @@ impl Scene {
     }
 
     async fn wait(&self) -> (Result<(), Error>, Duration) {
-        let output = Output::quiet();
-        let flags = WaitFlags {
-            timeout: Duration::ZERO,
-            stall_timeout: TWO_MINUTES,
+        let output = Output {
+            quiet: true,
+            ..Output::default()
         };
         let begun = tokio::time::Instant::now();
-        let end = wait(&self.plane, &output, &self.target, flags, false).await;
+        let end = wait(&self.plane, &output, &self.target, false).await;
         (end, begun.elapsed())
     }
 }

@@ -10,21 +10,12 @@ use crate::{
     error::{Error, Kind},
     history::recorded,
     output::Output,
-    plane::{Follow, News, Plane},
+    plane::{Follow, Plane},
     time::sleep,
     view::{Instances, Joined, Object},
 };
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// The bounds of a wait.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WaitFlags {
-    /// The longest wait; zero for none.
-    pub(crate) timeout: Duration,
-    /// The longest wait for rows that are all blocked; zero for none.
-    pub(crate) stall_timeout: Duration,
-}
 
 /// The rollout that is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +26,10 @@ pub(crate) struct Target {
     pub(crate) uid: String,
     /// The generation of the spec; `None` for whichever is the newest.
     pub(crate) generation: Option<i64>,
+    /// The longest wait; zero for none.
+    pub(crate) timeout: Duration,
+    /// The longest wait for rows that are all blocked; zero for none.
+    pub(crate) stall_timeout: Duration,
 }
 
 /// Waits for the end of a rollout, and shows its progress; `is_result` is true if that is the command's result.
@@ -42,7 +37,6 @@ pub(crate) async fn wait(
     plane: &Plane,
     output: &Output,
     target: &Target,
-    flags: WaitFlags,
     is_result: bool,
 ) -> Result<(), Error> {
     let begun = Instant::now();
@@ -51,10 +45,9 @@ pub(crate) async fn wait(
     let wait = Wait {
         plane,
         target,
-        flags,
         begun,
         follow: Follow::workload(plane, &target.name),
-        progress: Progress::new(flags.stall_timeout),
+        progress: Progress::new(target.stall_timeout),
         locations: Locations::default(),
     };
     wait.run(report).await
@@ -63,7 +56,6 @@ pub(crate) async fn wait(
 struct Wait<'a> {
     plane: &'a Plane,
     target: &'a Target,
-    flags: WaitFlags,
     begun: Instant,
     follow: Follow,
     progress: Progress,
@@ -75,7 +67,7 @@ impl Wait<'_> {
         loop {
             let left = self.left();
             if left.is_some_and(|left| left.is_zero()) {
-                return Err(self.unfinished(Kind::TimedOut, self.flags.timeout));
+                return Err(self.unfinished(Kind::TimedOut, self.target.timeout));
             }
             let next_change = self.progress.next(self.follow.clock());
             let next_change = next_change.filter(|_| !self.follow.is_lost());
@@ -88,12 +80,12 @@ impl Wait<'_> {
                 }
             };
             let changed = match news {
-                Some(News::Changed) => {
+                Some(None) => {
                     report.clear_notice()?;
                     self.observe().await?
                 }
-                Some(news @ News::NoAnswer(_)) => {
-                    report.notice(&news.notice().unwrap_or_default())?;
+                Some(Some(notice)) => {
+                    report.notice(&notice)?;
                     continue;
                 }
                 None => self.progress.again(self.follow.clock()),
@@ -113,7 +105,7 @@ impl Wait<'_> {
 
     /// Time until the wait ends; `None` for no end.
     fn left(&self) -> Option<Duration> {
-        let timeout = self.flags.timeout;
+        let timeout = self.target.timeout;
         (!timeout.is_zero()).then(|| timeout.saturating_sub(self.begun.elapsed()))
     }
 
@@ -132,6 +124,7 @@ impl Wait<'_> {
             name,
             uid,
             generation,
+            ..
         } = self.target;
         let gone = || {
             let what = format!("workload {name:?} was deleted during the wait");

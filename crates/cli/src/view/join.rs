@@ -199,8 +199,8 @@ fn deployment_of(instance: &Object) -> (&str, Option<u32>) {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Instances(BTreeMap<String, Vec<Object>>);
 
-impl FromIterator<Object> for Instances {
-    fn from_iter<I: IntoIterator<Item = Object>>(all: I) -> Self {
+impl From<Vec<Object>> for Instances {
+    fn from(all: Vec<Object>) -> Self {
         let mut of: BTreeMap<String, Vec<Object>> = BTreeMap::new();
         for instance in all {
             let name = deployment_of(&instance).0.to_owned();
@@ -210,12 +210,6 @@ impl FromIterator<Object> for Instances {
             own.sort_by_cached_key(|instance| deployment_of(instance).1);
         }
         Self(of)
-    }
-}
-
-impl From<Vec<Object>> for Instances {
-    fn from(all: Vec<Object>) -> Self {
-        all.into_iter().collect()
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) use join::{Home, Index, Instances, Joined, join};
 pub(crate) use place::{City, CityMap, city_of, is_at, is_located, is_selecting, location_of, places};
 pub(crate) use words::{Health, HealthWord, InstanceState, InstanceWord};
 
+use crate::time::age;
 use fedgate_api::conditions::types::STALLED;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -109,6 +110,13 @@ impl Object {
     /// Time of creation.
     pub(crate) fn created(&self) -> Option<Timestamp> {
         self.text("/metadata/creationTimestamp").parse().ok()
+    }
+
+    /// The time since its creation; empty if it does not tell.
+    pub(crate) fn age(&self, now: Timestamp) -> String {
+        self.created()
+            .map(|created| age(created, now))
+            .unwrap_or_default()
     }
 
     /// Time of the last write of anything but its status, as its field managers tell.
@@ -238,6 +246,11 @@ impl Counts {
             ready: number("readyReplicas"),
             desired,
         }
+    }
+
+    /// Instances that are not on the latest template.
+    pub(crate) fn old(self) -> i64 {
+        self.replicas.saturating_sub(self.updated).max(0)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The words for a Workload's health and an Instance's state (contract: cli.md §4). The first match wins.
 
-use super::{Counts, Object};
-use crate::output::style::Tone;
+use super::{Condition, Counts, Object};
 use fedgate_api::conditions::types::{AVAILABLE, PROGRAMMED, QUOTA_GRANTED, READY};
+use fedgate_terminal::style::Tone;
 use std::fmt;
 
 /// The health of a Workload, for filters and footers.
@@ -84,17 +84,13 @@ impl Health {
                 (None, reason) => health(HealthWord::Unavailable, reason),
             },
             Some(condition) if condition.holds() => {
-                let Counts {
-                    updated,
-                    ready,
-                    desired,
-                    ..
-                } = counts;
+                let (updated, desired) = (counts.updated, counts.desired);
                 if updated < desired {
                     let text = format!("{updated} of {desired} instances up to date");
                     health(HealthWord::Progressing, &text)
-                } else if ready < desired {
-                    let text = format!("{} instances below desired count", desired.saturating_sub(ready));
+                } else if counts.ready < desired {
+                    let lacking = desired.saturating_sub(counts.ready);
+                    let text = format!("{lacking} instances below desired count");
                     health(HealthWord::Degraded, &text)
                 } else {
                     health(HealthWord::Available, "all placements at desired replicas")
@@ -147,51 +143,15 @@ pub(crate) struct InstanceState<'a> {
     pub(crate) lacks_quota: bool,
 }
 
-/// The rows of the contract's table that a condition makes by its reason: type, status (empty for any but True), reason, and
-/// what is said in lists and in descriptions.
-const ROWS: [(&str, &str, &str, &str, &str); 6] = [
-    (
-        QUOTA_GRANTED,
-        "False",
-        "QuotaExceeded",
-        "quota exceeded",
-        "quota exceeded",
-    ),
-    (
-        QUOTA_GRANTED,
-        "False",
-        "ValidationFailed",
-        "quota validation failed",
-        "quota validation failed",
-    ),
-    (
-        QUOTA_GRANTED,
-        "Unknown",
-        "PendingEvaluation",
-        "quota evaluation",
-        "quota evaluation",
-    ),
-    (
-        PROGRAMMED,
-        "",
-        "ImageUnavailable",
-        "image unavailable",
-        "image unavailable",
-    ),
-    (
-        PROGRAMMED,
-        "",
-        "InstanceCrashing",
-        "crashing",
-        "instance crashing",
-    ),
-    (
-        PROGRAMMED,
-        "",
-        "ConfigurationError",
-        "configuration error",
-        "configuration error",
-    ),
+/// The rows of the contract's table that a condition makes by its reason: its type, the reason, and the text of descriptions. Lists
+/// say the same without the word "instance".
+const ROWS: [(&str, &str, &str); 6] = [
+    (QUOTA_GRANTED, "QuotaExceeded", "quota exceeded"),
+    (QUOTA_GRANTED, "ValidationFailed", "quota validation failed"),
+    (QUOTA_GRANTED, "PendingEvaluation", "quota evaluation"),
+    (PROGRAMMED, "ImageUnavailable", "image unavailable"),
+    (PROGRAMMED, "InstanceCrashing", "instance crashing"),
+    (PROGRAMMED, "ConfigurationError", "configuration error"),
 ];
 
 impl<'a> InstanceState<'a> {
@@ -218,26 +178,24 @@ impl<'a> InstanceState<'a> {
         if ready.is_some_and(|ready| ready.holds()) {
             return said(InstanceWord::Available, "Available", READY);
         }
-        for (type_, status, reason, listed, described) in ROWS {
-            let found = instance
-                .condition(type_)
-                .filter(|found| found.reason == reason && !found.holds());
-            if found.is_none_or(|found| !status.is_empty() && found.status != status) {
+        for (type_, reason, text) in ROWS {
+            let is_open = |found: &Condition<'_>| found.reason == reason && !found.holds();
+            let Some(found) = instance.condition(type_).filter(is_open) else {
                 continue;
-            }
-            let (word, text) = match type_ {
-                QUOTA_GRANTED => (InstanceWord::Pending, "Pending"),
+            };
+            let is_evaluated = reason != "PendingEvaluation";
+            let lacks_quota = type_ == QUOTA_GRANTED && is_evaluated;
+            let (word, name) = match (type_, found.status) {
+                (QUOTA_GRANTED, "False") if is_evaluated => (InstanceWord::Pending, "Pending"),
+                (QUOTA_GRANTED, "Unknown") if !is_evaluated => (InstanceWord::Pending, "Pending"),
+                (QUOTA_GRANTED, _) => continue,
                 _ => (InstanceWord::Failed, "Failed"),
             };
-            let refusal = if status == "Unknown" {
-                "Pending"
-            } else {
-                "Not available"
-            };
-            let (listed, described) = (format!("{text} ({listed})"), format!("{refusal} - {described}"));
+            let refusal = if is_evaluated { "Not available" } else { "Pending" };
+            let listed = format!("{name} ({})", text.trim_start_matches("instance "));
             return Self {
-                lacks_quota: status == "False",
-                ..state(word, listed, described, type_)
+                lacks_quota,
+                ..state(word, listed, format!("{refusal} - {text}"), type_)
             };
         }
         let programmed = instance

@@ -4,8 +4,8 @@ pub(crate) mod kind;
 pub(crate) mod platform;
 
 use serde::{
-    Deserialize, Deserializer,
-    de::{self, IgnoredAny},
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
 };
 use serde_json::Value;
 use serde_saphyr::Spanned;
@@ -38,7 +38,7 @@ pub(crate) enum Schema {
 }
 
 /// A part of a file, with the names of its fields.
-pub(crate) type Section = (&'static str, &'static [&'static str]);
+pub(crate) type Section = (&'static str, Vec<String>);
 
 impl Schema {
     /// The sections of the file with their allowed fields; the first section is the file itself.
@@ -69,35 +69,10 @@ impl Schema {
     }
 }
 
-/// The field names that serde derived for a struct, so that error messages always match the parser.
-fn fields_of<T: de::DeserializeOwned>() -> &'static [&'static str] {
-    let mut fields: &'static [&'static str] = &[];
-    let _ = T::deserialize(Names(&mut fields)).map(drop);
-    fields
-}
-
-/// A deserializer that returns no value, but records the field names of a struct.
-struct Names<'a>(&'a mut &'static [&'static str]);
-
-impl<'de> Deserializer<'de> for Names<'_> {
-    type Error = de::value::Error;
-
-    fn deserialize_any<V: de::Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
-        Err(de::Error::custom("only structs have names"))
-    }
-
-    fn deserialize_struct<V: de::Visitor<'de>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, Self::Error> {
-        *self.0 = fields;
-        Err(de::Error::custom("the names are known"))
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
+/// The names of a struct's fields, as serde tells them of an unknown one, so that error messages always match the parser.
+fn fields_of<T: DeserializeOwned>() -> Vec<String> {
+    let error = serde_json::from_str::<T>(r#"{"?": 0}"#).err();
+    let text = error.map(|error| error.to_string()).unwrap_or_default();
+    // unknown field `?`, expected one of `path`, `label`
+    text.split('`').skip(3).step_by(2).map(str::to_owned).collect()
 }

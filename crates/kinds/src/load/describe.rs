@@ -18,17 +18,14 @@ pub(super) fn describe(file: &str, schema: Schema, error: &serde_saphyr::Error) 
             let sections: Vec<String> = schema
                 .sections()
                 .iter()
-                .filter(|(_, fields)| fields.contains(field))
+                .filter(|(_, fields)| fields.iter().any(|own| own == field))
                 .map(|(section, fields)| format!("{section} has the fields {}", fields.join(", ")))
                 .collect();
             format!("missing field {field:?}; {}", sections.join("; "))
         }
         other => {
-            let (_, fields) = schema.sections()[0];
-            format!(
-                "{other}; the file has the fields {} (docs/kinds.md)",
-                fields.join(", ")
-            )
+            let fields = schema.sections()[0].1.join(", ");
+            format!("{other}; the file has the fields {fields} (docs/kinds.md)")
         }
     };
     LoadError::at(file, line, message)
@@ -57,7 +54,9 @@ fn unknown(schema: Schema, field: &str, expected: &[&'static str]) -> String {
     let section = sections.iter().find(|(_, fields)| *fields == expected);
     let elsewhere = |other: Schema| {
         let mut others = other.sections().into_iter();
-        others.any(|(name, fields)| section.is_some_and(|(own, _)| *own == name) && fields.contains(&field))
+        others.any(|(name, fields)| {
+            section.is_some_and(|(own, _)| *own == name) && fields.iter().any(|own| own == field)
+        })
     };
     match schema {
         Schema::Federated if elsewhere(Schema::Platform) => {

@@ -1,15 +1,15 @@
-//! Loads kinds: those in the executable (`folders`), the content of each (`content`, `sections`), and the checks between them
+//! Loads kinds: those in the executable, the content of each (`content`, `sections`), and the checks between them
 //! (`together`).
 
 mod content;
 mod describe;
-mod folders;
 mod sections;
 mod together;
 
 use super::{FederatedKind, PlatformKind};
-use crate::folder::{self, Folder};
+use crate::folder::{self, Folder, last_name};
 use content::Kind;
+use include_dir::{Dir, include_dir};
 use kube::core::ApiResource;
 use std::{collections::BTreeSet, io, path::Path};
 
@@ -91,7 +91,7 @@ impl Kinds {
     /// Loads the kinds that are federated by default, which come first, those in the executable that are named `<plural>.<group>`, and
     /// those of a folder, and checks that they do not conflict.
     pub fn load(named: &[String], dir: Option<&Path>) -> Result<Self, LoadError> {
-        let mut kinds = Self::read(&folders::built_in())?;
+        let mut kinds = Self::read(&built_in())?;
         let known: BTreeSet<String> = kinds.resources().map(name_of).collect();
         if let Some(name) = named.iter().find(|name| !known.contains(*name)) {
             return Err(LoadError::Unknown {
@@ -154,4 +154,32 @@ impl Kinds {
 
 fn name_of(resource: &ApiResource) -> String {
     format!("{}.{}", resource.plural, resource.group)
+}
+
+/// The kinds that are built into the executable.
+static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../interpreters");
+
+/// The folders in the executable.
+fn built_in() -> Vec<Folder> {
+    let mut folders = Vec::new();
+    for group in BUILT_IN.dirs() {
+        for version in group.dirs() {
+            for kind in version.dirs() {
+                let files = kind.files().filter_map(|file| {
+                    Some((
+                        file.path().file_name()?.to_str()?.to_owned(),
+                        file.contents_utf8()?.to_owned(),
+                    ))
+                });
+                folders.push(Folder {
+                    path: format!("(built in)/{}", kind.path().display()),
+                    kind: last_name(kind.path()),
+                    version: last_name(version.path()),
+                    group: last_name(group.path()),
+                    files: files.collect(),
+                });
+            }
+        }
+    }
+    folders
 }

@@ -57,6 +57,20 @@ impl Parts<'_> {
         self.refuse(text, message)
     }
 
+    /// The value that was given, unless it is refused, else the default.
+    fn given_or<T: Copy>(
+        &self,
+        given: Option<&Spanned<T>>,
+        default: T,
+        is_refused: impl Fn(T) -> bool,
+        why: &str,
+    ) -> Result<T, LoadError> {
+        match given {
+            Some(given) if is_refused(given.value) => self.refuse(given, why),
+            given => Ok(given.map_or(default, |given| given.value)),
+        }
+    }
+
     fn is_one(&self) -> bool {
         self.cardinality == Cardinality::ExactlyOne
     }
@@ -94,14 +108,10 @@ impl Parts<'_> {
             let message = "label is empty; name the label of Karmada Clusters that holds the city code";
             return self.refuse(&section.label, message);
         }
-        let immutable = match &section.immutable {
-            Some(given) if !given.value && self.is_one() => {
-                let message = "immutable must be true with cardinality: exactlyOne, allowed is true: what lives at \
-                    one member does not move";
-                return self.refuse(given, message);
-            }
-            given => given.as_ref().map_or(self.is_one(), |given| given.value),
-        };
+        let why = "immutable must be true with cardinality: exactlyOne, allowed is true: what lives at one member does not \
+             move";
+        let is_mobile = |immutable: bool| !immutable && self.is_one();
+        let immutable = self.given_or(section.immutable.as_ref(), self.is_one(), is_mobile, why)?;
         Ok(Placement {
             path: self.query(&section.path)?,
             cardinality: self.cardinality,
@@ -132,20 +142,15 @@ impl Parts<'_> {
     }
 
     pub(super) fn suspension(&self, given: Option<&Spanned<Suspension>>) -> Result<Suspension, LoadError> {
-        match given {
-            Some(given) if given.value == Suspension::Annotation && self.is_one() => self.refuse(
-                given,
-                "suspension: annotation is not for cardinality: exactlyOne; allowed is dispatch",
-            ),
-            Some(given) if given.value == Suspension::Dispatch && !self.is_one() => self.refuse(
-                given,
-                "suspension: dispatch needs cardinality: exactlyOne, since a lane stops the dispatch, and only what lives \
-                 at one member has lanes; allowed without it is annotation",
-            ),
-            Some(given) => Ok(given.value),
-            None if self.is_one() => Ok(Suspension::Dispatch),
-            None => Ok(Suspension::Annotation),
-        }
+        let (only, why) = if self.is_one() {
+            let why = "suspension: annotation is not for cardinality: exactlyOne; allowed is dispatch";
+            (Suspension::Dispatch, why)
+        } else {
+            let why = "suspension: dispatch needs cardinality: exactlyOne, since a lane stops the dispatch, and only what lives \
+                 at one member has lanes; allowed without it is annotation";
+            (Suspension::Annotation, why)
+        };
+        self.given_or(given, only, |given| given != only, why)
     }
 
     pub(super) fn status(&self, section: StatusFile) -> Result<StatusRules, LoadError> {
@@ -169,23 +174,18 @@ impl Parts<'_> {
 
     fn reference(&self, found: &ReferenceFile) -> Result<Reference, LoadError> {
         let resource = self.companion_resource(found)?;
-        let required = match &found.required {
-            Some(given) if given.value == Required::UnlessOptional && found.name_field.is_none() => {
-                let message = "required: unlessOptional needs nameField: without it nothing stands beside the name; allowed \
-                    in its place is optional";
-                return self.refuse(given, message);
-            }
-            given => given.as_ref().map_or(Required::IfNamed, |given| given.value),
+        let why = "required: unlessOptional needs nameField: without it nothing stands beside the name; allowed in its place is \
+             optional";
+        let lacks_field = |required| required == Required::UnlessOptional && found.name_field.is_none();
+        let required = self.given_or(found.required.as_ref(), Required::IfNamed, lacks_field, why)?;
+        let why = "before: applied needs cardinality: exactlyOne; allowed without it is none";
+        let default = if self.is_one() {
+            Before::Applied
+        } else {
+            Before::None
         };
-        let before_applied = match &found.before {
-            Some(before) if before.value == Before::Applied && !self.is_one() => {
-                let message = "before: applied needs cardinality: exactlyOne; allowed without it is none";
-                return self.refuse(before, message);
-            }
-            before => before
-                .as_ref()
-                .map_or(self.is_one(), |before| before.value == Before::Applied),
-        };
+        let is_early = |before| before == Before::Applied && !self.is_one();
+        let before_applied = self.given_or(found.before.as_ref(), default, is_early, why)? == Before::Applied;
         let reference = Reference {
             path: self.query(&found.path)?,
             name_field: found.name_field.clone(),
@@ -265,20 +265,18 @@ impl Parts<'_> {
     }
 
     pub(super) fn deletion(&self, section: DeletionFile) -> Result<DeletionRules, LoadError> {
-        let finished_when = match &section.finished_when {
-            Some(given) if given.value == FinishedWhen::MemberAbsent && !self.is_one() => {
-                let message = "finishedWhen: memberAbsent needs cardinality: exactlyOne; allowed without it is released";
-                return self.refuse(given, message);
-            }
-            given => given.as_ref().map(|given| given.value).unwrap_or_default(),
-        };
-        let abandon = match &section.abandon {
-            Some(given) if given.value && finished_when != FinishedWhen::MemberAbsent => {
-                let message = "abandon: true needs finishedWhen: memberAbsent; allowed without it is false";
-                return self.refuse(given, message);
-            }
-            given => given.as_ref().is_some_and(|given| given.value),
-        };
+        let absent = FinishedWhen::MemberAbsent;
+        let why = "finishedWhen: memberAbsent needs cardinality: exactlyOne; allowed without it is released";
+        let is_refused = |when| when == absent && !self.is_one();
+        let finished_when = self.given_or(
+            section.finished_when.as_ref(),
+            FinishedWhen::Released,
+            is_refused,
+            why,
+        )?;
+        let why = "abandon: true needs finishedWhen: memberAbsent; allowed without it is false";
+        let is_refused = |abandon| abandon && finished_when != absent;
+        let abandon = self.given_or(section.abandon.as_ref(), false, is_refused, why)?;
         Ok(DeletionRules {
             finished_when,
             guards: section

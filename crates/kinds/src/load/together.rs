@@ -1,7 +1,7 @@
 //! Checks between kinds.
 
 use super::{Kinds, LoadError};
-use crate::{CompanionKinds, CompanionSet, FederatedKind, PlatformKind};
+use crate::{CompanionKinds, CompanionSet, FederatedKind};
 use kube::core::ApiResource;
 
 /// Checks that kinds do not conflict: policies differ by prefix and interpreters by name, all kinds use the same label to
@@ -14,17 +14,27 @@ pub(super) fn check(kinds: &Kinds) -> Result<(), LoadError> {
         let message = format!("the folders name more than {limit} kinds of companions; take some out");
         return Err(LoadError::at(&kind.origin.file, 1, message));
     }
+    let federated = kinds.federated.iter();
+    let federated = federated.map(|kind| (&kind.resource, "federated", &*kind.origin.file));
+    let platform = kinds.platform.iter();
+    let platform = platform.map(|kind| (&kind.resource, "projected", &*kind.origin));
+    let all: Vec<Folder<'_>> = federated.chain(platform).collect();
+    for (i, (own, _, file)) in all.iter().enumerate() {
+        if let Some((other, _, there)) = all[..i].iter().find(|(other, ..)| is_same_kind(own, other)) {
+            return Err(twice(file, own, there, other));
+        }
+    }
     for (i, kind) in kinds.federated.iter().enumerate() {
         for other in &kinds.federated[..i] {
             pair(kind, other)?;
         }
-        companions(kind, kinds)?;
-    }
-    for (i, kind) in kinds.platform.iter().enumerate() {
-        platform(kind, &kinds.federated, &kinds.platform[..i])?;
+        companions(kind, &kinds.federated, &all)?;
     }
     Ok(())
 }
+
+/// A kind of a folder, the word for how the gateway carries it, and its file.
+type Folder<'a> = (&'a ApiResource, &'a str, &'a str);
 
 /// The same kind, whatever its version: the rest of the program keys objects by group and kind.
 fn is_same_kind(a: &ApiResource, b: &ApiResource) -> bool {
@@ -48,9 +58,6 @@ fn twice(file: &str, own: &ApiResource, there: &str, other: &ApiResource) -> Loa
 fn pair(kind: &FederatedKind, other: &FederatedKind) -> Result<(), LoadError> {
     let fail = |line, message: String| Err(LoadError::at(&kind.origin.file, line, message));
     let there = &other.origin.file;
-    if is_same_kind(&kind.resource, &other.resource) {
-        return Err(twice(&kind.origin.file, &kind.resource, there, &other.resource));
-    }
     let (prefix, taken) = (&kind.placement.policy_prefix, &other.placement.policy_prefix);
     if prefix.starts_with(taken.as_str()) || taken.starts_with(prefix.as_str()) {
         let message = format!(
@@ -76,26 +83,17 @@ fn pair(kind: &FederatedKind, other: &FederatedKind) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn companions(kind: &FederatedKind, all: &Kinds) -> Result<(), LoadError> {
+fn companions(kind: &FederatedKind, others: &[FederatedKind], all: &[Folder<'_>]) -> Result<(), LoadError> {
     for reference in kind.companions.iter().flat_map(|section| &section.references) {
         let resource = &reference.resource;
         let refuse = |message| Err(LoadError::at(&kind.origin.file, reference.line, message));
-        let federated = all
-            .federated
-            .iter()
-            .map(|other| (&other.resource, "federated", &other.origin.file));
-        let platform = all
-            .platform
-            .iter()
-            .map(|other| (&other.resource, "projected", &other.origin));
-        let mut own = federated.chain(platform);
-        if let Some((_, carried, folder)) = own.find(|(other, ..)| is_same_kind(other, resource)) {
+        if let Some((_, carried, folder)) = all.iter().find(|(other, ..)| is_same_kind(other, resource)) {
             return refuse(format!(
                 "kind {} of {} is {carried} by {folder}, so it cannot be a companion; take the reference out",
                 resource.kind, resource.api_version
             ));
         }
-        let mut named = all.federated.iter().flat_map(|other| {
+        let mut named = others.iter().flat_map(|other| {
             let references = other.companions.iter().flat_map(|section| &section.references);
             references.map(|reference| (&other.origin.file, reference))
         });
@@ -119,19 +117,4 @@ fn companions(kind: &FederatedKind, all: &Kinds) -> Result<(), LoadError> {
         });
     }
     Ok(())
-}
-
-fn platform(
-    kind: &PlatformKind,
-    federated: &[FederatedKind],
-    others: &[PlatformKind],
-) -> Result<(), LoadError> {
-    let federated = federated
-        .iter()
-        .map(|other| (&other.resource, &other.origin.file));
-    let mut all = federated.chain(others.iter().map(|other| (&other.resource, &other.origin)));
-    match all.find(|(resource, _)| is_same_kind(&kind.resource, resource)) {
-        Some((resource, there)) => Err(twice(&kind.origin, &kind.resource, there, resource)),
-        None => Ok(()),
-    }
 }

@@ -37,7 +37,7 @@ pub enum LuaError {
         /// The type that the operation requires.
         expected: &'static str,
         /// The type of the result.
-        found: String,
+        found: &'static str,
     },
 }
 

@@ -120,10 +120,7 @@ impl Host {
         let args = std::slice::from_ref(observed);
         match self.call(script, Operation::HealthInterpretation.entry_point(), args)? {
             Value::Bool(healthy) => Ok(healthy),
-            other => Err(LuaError::Type {
-                expected: "a boolean",
-                found: name_of(&other).to_owned(),
-            }),
+            other => Err(returned("a boolean", name_of(&other))),
         }
     }
 
@@ -133,10 +130,7 @@ impl Host {
         let args = std::slice::from_ref(desired);
         let result = self.call(script, Operation::DependencyInterpretation.entry_point(), args)?;
         if !matches!(result, Value::Array(_)) {
-            return Err(LuaError::Type {
-                expected: "a list",
-                found: name_of(&result).to_owned(),
-            });
+            return Err(returned("a list", name_of(&result)));
         }
         let mut result = result;
         convert::settle_empties(&mut result, &[])?;
@@ -192,10 +186,7 @@ fn table(mut result: Value, references: &[&Value]) -> Result<Value, LuaError> {
             convert::settle_empties(&mut result, references)?;
             Ok(result)
         }
-        other => Err(LuaError::Type {
-            expected: "a table",
-            found: name_of(other).to_owned(),
-        }),
+        other => Err(returned("a table", name_of(other))),
     }
 }
 
@@ -204,10 +195,14 @@ fn object(result: Value) -> Result<Value, LuaError> {
     if result["kind"].as_str().is_some_and(|kind| !kind.is_empty()) {
         return Ok(result);
     }
-    Err(LuaError::Type {
-        expected: "the whole object, with its kind",
-        found: "something without kind".to_owned(),
-    })
+    Err(returned(
+        "the whole object, with its kind",
+        "something without kind",
+    ))
+}
+
+fn returned(expected: &'static str, found: &'static str) -> LuaError {
+    LuaError::Type { expected, found }
 }
 
 /// The item without the zero values that Go omits when it encodes the item.

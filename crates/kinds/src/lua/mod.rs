@@ -12,7 +12,6 @@ mod convert;
 mod error;
 mod host;
 mod operation;
-mod pattern;
 mod text;
 mod vm;
 

@@ -79,8 +79,54 @@ local function limited(f, texts)
   end
 end
 
+-- gopher-lua takes a single % at the end of a pattern for something that no text has.
+local find, match, gmatch, sub = string.find, string.match, string.gmatch, string.sub
+local function fits_nothing(pattern)
+  return #match(pattern, "%%*$") % 2 == 1
+end
+
+function string.find(text, pattern, from, plain)
+  if pattern == "" then
+    return 1, 0
+  elseif not plain and fits_nothing(pattern) then
+    return nil
+  end
+  return find(text, pattern, from, plain)
+end
+
+-- Without a match gopher-lua returns nothing where Lua returns nil.
+local function captures(first, ...)
+  if first ~= nil then
+    return first, ...
+  end
+end
+
+function string.match(text, pattern, from)
+  if fits_nothing(pattern) then
+    return
+  end
+  return captures(match(text, pattern, from))
+end
+
+-- In gopher-lua a pattern that begins with ^ is found at the beginning alone.
+function string.gmatch(text, pattern)
+  if fits_nothing(pattern) then
+    return function() end
+  elseif sub(pattern, 1, 1) ~= "^" then
+    return gmatch(text, pattern)
+  end
+  local is_over = false
+  return function()
+    if not is_over then
+      is_over = true
+      return captures(match(text, pattern))
+    end
+  end
+end
+string.gfind = string.gmatch
+
 for name, texts in pairs({
-  byte = 1, format = 1, reverse = 1, sub = 1,
+  byte = 1, find = 2, format = 1, gfind = 2, gmatch = 2, lower = 1, match = 2, reverse = 1, sub = 1, upper = 1,
 }) do
   string[name] = limited(string[name], texts)
 end

@@ -18,7 +18,7 @@ pub(super) const CALL_LIMIT: Duration = Duration::from_secs(1);
 /// Memory limit of a state. Karmada has no limit; the peer's scripts use less than 1 MiB.
 const MEMORY_LIMIT: usize = 16 << 20;
 /// Longest string that a function of `string` accepts, in bytes; equal to Karmada's limit.
-pub(super) const TEXT_LIMIT: usize = 1_000_000;
+const TEXT_LIMIT: usize = 1_000_000;
 /// Maximum depth of gopher-lua's call stack, in frames (`CallStackSize`).
 const DEPTH_LIMIT: usize = 256;
 /// Maximum number of stack levels, frames and lost tail calls, that are inspected to count the frames.
@@ -111,10 +111,10 @@ impl Vm {
         let clock = budget.clone();
         let check = lua.create_function(move |_, values: MultiValue| clock.check().map(|()| values))?;
         let number = lua.create_function(|_, number: f64| Ok(number_text(number)))?;
+        text::install(&lua, &lua.globals().get::<Table>("string")?)?;
         lua.load(PRELUDE)
             .set_name("=prelude")
             .call::<()>((check, number, TEXT_LIMIT, reversed))?;
-        text::install(&lua, &lua.globals().get::<Table>("string")?)?;
         let clock = budget.clone();
         let triggers = HookTriggers::new()
             .every_nth_instruction(INSTRUCTIONS)

@@ -293,12 +293,8 @@ mod tests {
     };
 
     fn kinds() -> Vec<KindManifests> {
-        vec![KindManifests {
-            group: "compute.datumapis.com".to_owned(),
-            version: "v1alpha".to_owned(),
-            plural: "workloaddeployments".to_owned(),
-            ..KindManifests::default()
-        }]
+        let builtin = fedgate_kinds::FederatedKind::builtin().unwrap();
+        KindManifests::all(&builtin.into(), false)
     }
 
     fn titles(objects: &[Value]) -> Vec<String> {

@@ -48,7 +48,7 @@ fn a_workload_is_described_with_its_blocked_city() {
         time: Some(ago(300)),
     };
     assert_eq!(
-        workload::text(&joined, Some(&revision), now()),
+        workload_text(&joined, Some(&revision), now()),
         "\
 Workload:   web
 Type:       sandbox/datumcloud/d1-standard-2
@@ -94,7 +94,7 @@ fn instance(status: &Value) -> Object {
 fn an_instance_that_cannot_start_is_described_with_its_message() {
     let status = json!({"conditions": [condition("Programmed", "False", "ImageUnavailable", "no \u{1b}[31msuch image")]});
     assert_eq!(
-        instance::text(&instance(&status), &home(), now()),
+        instance_text(&instance(&status), &home(), now()),
         "\
 Instance:   web-us-dfw-0
 Workload:   web
@@ -123,7 +123,7 @@ Next steps:
 #[test]
 fn next_steps_are_those_that_would_do_something() {
     let steps = |conditions: Vec<Value>| {
-        let text = instance::text(&instance(&json!({"conditions": conditions})), &home(), now());
+        let text = instance_text(&instance(&json!({"conditions": conditions})), &home(), now());
         let (_, steps) = text.split_once("Next steps:\n").unwrap_or_default();
         steps.trim().to_owned()
     };

@@ -7,22 +7,18 @@ use crate::{
     error::{Error, Kind},
     plane::{
         Plane, Resource,
-        pages::{GONE, List, Pager},
+        requests::{GONE, List},
     },
     view::Object,
 };
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use futures::{
-    AsyncBufReadExt, Stream, StreamExt,
+    Stream, StreamExt,
     stream::{self, BoxStream},
 };
-use kube::{
-    api::{ListParams, Request, WatchParams},
-    core::Status,
-};
-use serde::Deserialize;
+use kube::api::{ListParams, Request, WatchEvent, WatchParams};
 use serde_json::Value;
-use std::{io, time::Duration};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Time after which the server ends a watch, in seconds.
@@ -43,7 +39,7 @@ pub(super) enum Event {
     /// The server has answered.
     Contact,
     /// All objects were listed.
-    Listed(List),
+    Listed(Vec<Object>),
     /// A watch has begun.
     Opened,
     /// An object is new or has changed.
@@ -100,8 +96,6 @@ struct ListWatch {
 enum State {
     /// Nothing is known.
     Empty,
-    /// A list is being read.
-    Listing(Box<Pager>),
     /// Everything up to this version is known.
     Listed(String),
     /// A watch is open.
@@ -111,18 +105,10 @@ enum State {
 }
 
 struct Watch {
-    lines: BoxStream<'static, io::Result<String>>,
+    events: BoxStream<'static, kube::Result<WatchEvent<Value>>>,
     /// Everything up to this version is known.
     version: String,
     opened: Instant,
-}
-
-/// A line of a watch. A server that fails amid a watch sends a `Status` instead.
-#[derive(Deserialize)]
-struct Line {
-    #[serde(rename = "type", default)]
-    type_: String,
-    object: Option<Value>,
 }
 
 impl ListWatch {
@@ -132,31 +118,19 @@ impl ListWatch {
             tokio::time::sleep(delay).await;
         }
         match std::mem::replace(&mut self.state, State::Empty) {
-            State::Empty => {
-                let pager = Pager::new(
-                    &self.plane.asked("list", self.kind, ""),
-                    false,
-                    self.params.clone(),
-                );
-                Some(self.read_page(Box::new(pager)).await)
-            }
-            State::Listing(pager) => Some(self.read_page(pager).await),
+            State::Empty => Some(self.list().await),
             State::Listed(version) => Some(self.open(version).await),
-            State::Watching(watch) => Some(self.read_line(watch).await),
+            State::Watching(watch) => Some(self.read(watch).await),
             State::Ended => None,
         }
     }
 
-    async fn read_page(&mut self, mut pager: Box<Pager>) -> Event {
-        let page = self.plane.bounded(pager.fetch(&self.plane.client)).await;
-        match pager.take(page) {
-            Ok(Some(list)) => {
-                self.state = State::Listed(list.version.clone());
-                Event::Listed(list)
-            }
-            Ok(None) => {
-                self.state = State::Listing(pager);
-                Event::Contact
+    async fn list(&mut self) -> Event {
+        let asked = self.plane.asked("list", self.kind, "");
+        match self.plane.pages(&asked, false, self.params.clone()).await {
+            Ok(List { objects, version }) => {
+                self.state = State::Listed(version);
+                Event::Listed(objects)
             }
             Err(error) => self.failed(&error, "list"),
         }
@@ -175,18 +149,17 @@ impl ListWatch {
                 .request
                 .watch(&params, &version)
                 .map_err(kube::Error::BuildRequest)?;
-            self.plane.client.request_stream(request).await
+            self.plane.client.request_events::<Value>(request).await
         };
         match self.plane.bounded(request).await {
-            Ok(body) => {
+            Ok(events) => {
                 self.state = State::Watching(Watch {
-                    lines: Box::pin(body).lines().boxed(),
+                    events: events.boxed(),
                     version,
                     opened: Instant::now(),
                 });
                 Event::Opened
             }
-            Err(kube::Error::Api(status)) if status.code == GONE => self.begin_again(),
             Err(error) => {
                 self.state = State::Listed(version);
                 self.failed(&error, "watch")
@@ -194,21 +167,45 @@ impl ListWatch {
         }
     }
 
-    async fn read_line(&mut self, mut watch: Watch) -> Event {
-        match tokio::time::timeout(IDLE, watch.lines.next()).await {
-            Ok(Some(Ok(line))) => self.take_line(&line, watch),
+    async fn read(&mut self, mut watch: Watch) -> Event {
+        let (object, is_deleted) = match tokio::time::timeout(IDLE, watch.events.next()).await {
+            Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => (object, false),
+            Ok(Some(Ok(WatchEvent::Deleted(object)))) => (object, true),
+            Ok(Some(Ok(WatchEvent::Bookmark(bookmark)))) => {
+                self.delays = delays();
+                watch.version = bookmark.metadata.resource_version;
+                self.state = State::Watching(watch);
+                return Event::Contact;
+            }
+            Ok(Some(Ok(WatchEvent::Error(status)))) => {
+                return self.failed(&kube::Error::Api(status), "watch");
+            }
             Ok(Some(Err(error))) => {
-                self.reset_backoff(&watch);
-                self.state = State::Listed(watch.version);
-                self.failed(&kube::Error::ReadEvents(error), "watch")
+                if matches!(error, kube::Error::ReadEvents(_)) {
+                    self.reset_backoff(&watch);
+                    self.state = State::Listed(watch.version);
+                }
+                return self.failed(&error, "watch");
             }
             Ok(None) | Err(_) => {
                 if !self.reset_backoff(&watch) {
                     self.delay = self.delays.next();
                 }
                 self.state = State::Listed(watch.version);
-                Event::Closed
+                return Event::Closed;
             }
+        };
+        self.delays = delays();
+        let object = self.kind.typed(object);
+        let version = object.text("/metadata/resourceVersion");
+        if !version.is_empty() {
+            version.clone_into(&mut watch.version);
+        }
+        self.state = State::Watching(watch);
+        if is_deleted {
+            Event::Deleted(object.name().to_owned())
+        } else {
+            Event::Applied(object)
         }
     }
 
@@ -221,57 +218,14 @@ impl ListWatch {
         has_lasted
     }
 
-    fn take_line(&mut self, line: &str, mut watch: Watch) -> Event {
-        let (type_, object) = match serde_json::from_str(line) {
-            Ok(Line {
-                type_,
-                object: Some(object),
-            }) => (type_, object),
-            Ok(_) => return self.status(line),
-            // The rest of the line was cut off with the connection.
-            Err(error) if error.is_eof() => {
-                self.state = State::Watching(watch);
-                return Event::Contact;
-            }
-            Err(error) => return self.failed(&kube::Error::SerdeError(error), "watch"),
-        };
-        if type_ == "ERROR" {
-            return self.status(&object.to_string());
-        }
-        self.delays = delays();
-        let object = self.kind.typed(object);
-        if !object.text("/metadata/resourceVersion").is_empty() {
-            object
-                .text("/metadata/resourceVersion")
-                .clone_into(&mut watch.version);
-        }
-        self.state = State::Watching(watch);
-        match type_.as_str() {
-            "ADDED" | "MODIFIED" => Event::Applied(object),
-            "DELETED" => Event::Deleted(object.name().to_owned()),
-            // A bookmark has a version alone.
-            _ => Event::Contact,
-        }
-    }
-
-    /// The server has ended the watch with a status.
-    fn status(&mut self, text: &str) -> Event {
-        match serde_json::from_str::<Status>(text) {
-            Ok(status) if status.code == GONE => self.begin_again(),
-            Ok(status) => self.failed(&kube::Error::Api(Box::new(status)), "watch"),
-            Err(error) => self.failed(&kube::Error::SerdeError(error), "watch"),
-        }
-    }
-
-    /// The version is gone: everything is listed again.
-    fn begin_again(&mut self) -> Event {
-        self.state = State::Empty;
-        self.delay = self.delays.next();
-        Event::Closed
-    }
-
     /// Sends a failed request again after a while, unless that makes no sense.
     fn failed(&mut self, error: &kube::Error, verb: &str) -> Event {
+        if verb == "watch" && matches!(error, kube::Error::Api(status) if status.code == GONE) {
+            // The version is gone: everything is listed again.
+            self.state = State::Empty;
+            self.delay = self.delays.next();
+            return Event::Closed;
+        }
         // An answer that was cut off may be whole the next time.
         let is_undecodable = matches!(error, kube::Error::SerdeError(error) if !error.is_eof());
         let error = self.plane.error(error, &self.plane.asked(verb, self.kind, ""));

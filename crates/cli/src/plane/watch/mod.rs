@@ -5,6 +5,7 @@ mod list_watch;
 use super::{Plane, Resource};
 use crate::{
     error::{Error, Kind},
+    time::sleep,
     view::{Instances, Joined, Object},
 };
 use futures::{
@@ -47,27 +48,6 @@ struct Followed {
     contact: Instant,
     /// The failure of the last request.
     failure: Option<Error>,
-}
-
-/// A change that was followed.
-#[derive(Debug)]
-pub(crate) enum News {
-    /// Something has changed, or there is contact again.
-    Changed,
-    /// The server does not answer; the watch goes on.
-    NoAnswer(Error),
-}
-
-impl News {
-    /// The notice for people that the server does not answer.
-    pub(crate) fn notice(&self) -> Option<String> {
-        let Self::NoAnswer(error) = self else {
-            return None;
-        };
-        let cause = error.cause.as_ref().map(|cause| format!(": {cause}"));
-        let cause = cause.unwrap_or_default();
-        Some(format!("no answer for 30s: {}{cause}; still trying", error.what))
-    }
 }
 
 impl std::fmt::Debug for Follow {
@@ -151,32 +131,36 @@ impl Follow {
 
     /// Waits for a change; `notice` gets the lines that the server does not answer.
     pub(crate) async fn changed(&mut self, notice: impl Fn(&str)) -> Result<(), Error> {
-        while let Some(line) = self.next().await?.notice() {
+        while let Some(line) = self.next().await? {
             notice(&line);
         }
         Ok(())
     }
 
-    /// Waits for a change, and takes over all that have come. Before the first one, every kind was listed. An answer
-    /// after which no watch can go on ends it.
-    pub(crate) async fn next(&mut self) -> Result<News, Error> {
+    /// Waits for a change or new contact, and takes over all changes that have come. Before the first one, every kind was
+    /// listed. An answer after which no watch can go on ends it. The result is a notice for people if the server does not
+    /// answer; the watch goes on then.
+    pub(crate) async fn next(&mut self) -> Result<Option<String>, Error> {
         loop {
-            let silence = self.kinds.values().filter_map(Followed::deadline).min();
+            let deadlines = self.kinds.values().filter_map(Followed::deadline);
+            let silence = deadlines
+                .min()
+                .map(|at| at.saturating_duration_since(Instant::now()));
             tokio::select! {
                 biased;
                 event = self.events.next() => {
                     self.take(event)?;
                     self.take_ready().await?;
                 }
-                () = sleep_until(silence.filter(|_| !self.is_notified)) => {}
+                () = sleep(silence.filter(|_| !self.is_notified)) => {}
             }
             // Also a kind beside others that keep changing.
             if !self.is_notified && self.kinds.values().any(Followed::is_silent) {
-                return Ok(News::NoAnswer(self.no_answer()));
+                return Ok(Some(self.no_answer()));
             }
             if self.has_changed && self.kinds.values().all(|kind| kind.is_listed) {
                 self.has_changed = false;
-                return Ok(News::Changed);
+                return Ok(None);
             }
         }
     }
@@ -244,10 +228,10 @@ impl Follow {
                 followed.failure = Some(error);
             }
             Event::Ended(error) => return Err(error),
-            Event::Listed(list) => {
+            Event::Listed(objects) => {
                 followed.contact();
                 self.has_changed = true;
-                let objects = list.objects.into_iter();
+                let objects = objects.into_iter();
                 followed.objects = objects.map(|object| (object.name().to_owned(), object)).collect();
                 followed.is_listed = true;
             }
@@ -275,26 +259,19 @@ impl Follow {
         }
     }
 
-    fn no_answer(&mut self) -> Error {
+    fn no_answer(&mut self) -> String {
         self.is_notified = true;
         self.note_contact();
         let mut silent = self.kinds.values().filter(|kind| kind.is_silent());
         let failure = silent.find_map(|kind| kind.failure.clone());
-        failure.unwrap_or_else(|| self.plane.unreachable())
+        let failure = failure.unwrap_or_else(|| self.plane.unreachable());
+        format!("no answer for 30s: {}; still trying", failure.message())
     }
 }
 
 /// Selects the object of this name.
 pub(crate) fn named(name: &str) -> ListParams {
     ListParams::default().fields(&format!("metadata.name={name}"))
-}
-
-/// Sleeps until then; for ever if there is no end.
-async fn sleep_until(end: Option<Instant>) {
-    match end {
-        Some(end) => tokio::time::sleep_until(end).await,
-        None => std::future::pending().await,
-    }
 }
 
 #[cfg(test)]

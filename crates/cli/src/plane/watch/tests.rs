@@ -58,7 +58,7 @@ impl Scene {
     async fn notice(&mut self, time: u64) -> Option<String> {
         let wait = async {
             loop {
-                if let Some(notice) = self.follow.next().await.unwrap().notice() {
+                if let Some(notice) = self.follow.next().await.unwrap() {
                     return notice;
                 }
             }
@@ -67,7 +67,7 @@ impl Scene {
     }
 
     async fn changed(&mut self) {
-        while self.follow.next().await.unwrap().notice().is_some() {}
+        while self.follow.next().await.unwrap().is_some() {}
     }
 
     fn requests(&self, verb: Verb) -> usize {

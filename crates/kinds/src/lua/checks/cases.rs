@@ -235,62 +235,57 @@ fn line(number: u64) -> usize {
 fn complete(folder: &Folder, file: &Path, content: CaseFile, cases: &mut Vec<Case>, report: &mut Report) {
     let operation = content.operation.value;
     let Some(script) = folder.files.get(operation.file()) else {
-        let why = format!(
-            "there is no {} for operation {}",
-            operation.file(),
-            operation.key()
-        );
-        report.add(file, line(content.operation.referenced.line()), why);
+        let (name, key) = (operation.file(), operation.key());
+        let at = line(content.operation.referenced.line());
+        report.add(file, at, format!("there is no {name} for operation {key}"));
         return;
     };
     for entry in content.cases {
-        let at = line(entry.name.referenced.line());
-        let mut refuse = |why: &str| report.add(file, at, format!("{}: {why}", entry.name.value));
-        let on_member = matches!(
-            operation,
-            Operation::StatusReflection | Operation::HealthInterpretation
-        );
-        let (first, second) = if on_member {
-            (entry.observed, entry.desired)
-        } else {
-            (entry.desired, entry.observed)
-        };
-        let Some(object) = first else {
-            refuse(if on_member {
-                "needs the field observed"
-            } else {
-                "needs the field desired"
-            });
-            continue;
-        };
-        if second.is_some() != (operation == Operation::Retention) {
-            refuse("observed and desired go together in retention, and nowhere else");
-            continue;
+        let (at, name) = (line(entry.name.referenced.line()), entry.name.value.clone());
+        match case(folder, file, operation, script, entry) {
+            Ok(case) => cases.push(case),
+            Err(why) => report.add(file, at, format!("{name}: {why}")),
         }
-        if entry.items.is_some() != (operation == Operation::StatusAggregation) {
-            refuse("items belong to statusAggregation, which needs them");
-            continue;
+    }
+}
+
+/// The complete case, or what it lacks.
+fn case(
+    folder: &Folder,
+    file: &Path,
+    operation: Operation,
+    script: &str,
+    entry: CaseEntry,
+) -> Result<Case, &'static str> {
+    use Operation::{HealthInterpretation, Retention, StatusAggregation, StatusReflection};
+    let (object, second, needed) = match operation {
+        StatusReflection | HealthInterpretation => {
+            (entry.observed, entry.desired, "needs the field observed")
         }
-        let expectation = match (entry.expect, entry.error) {
+        _ => (entry.desired, entry.observed, "needs the field desired"),
+    };
+    let object = object.ok_or(needed)?;
+    if second.is_some() != (operation == Retention) {
+        return Err("observed and desired go together in retention, and nowhere else");
+    }
+    if entry.items.is_some() != (operation == StatusAggregation) {
+        return Err("items belong to statusAggregation, which needs them");
+    }
+    Ok(Case {
+        file: file.to_owned(),
+        line: line(entry.name.referenced.line()),
+        name: entry.name.value,
+        operation,
+        script: script.to_owned(),
+        object: filled(folder, object),
+        observed: second.map(|object| filled(folder, object)),
+        items: entry.items.unwrap_or_default(),
+        expectation: match (entry.expect, entry.error) {
             (Some(result), None) => Expectation::Result(result),
             (None, Some(part)) => Expectation::Error(part),
-            _ => {
-                refuse("needs either expect or error");
-                continue;
-            }
-        };
-        cases.push(Case {
-            file: file.to_owned(),
-            line: at,
-            name: entry.name.value,
-            operation,
-            script: script.clone(),
-            object: filled(folder, object),
-            observed: second.map(|object| filled(folder, object)),
-            items: entry.items.unwrap_or_default(),
-            expectation,
-        });
-    }
+            _ => return Err("needs either expect or error"),
+        },
+    })
 }
 
 /// Adds apiVersion, kind, namespace and name if they are missing, so that cases need not repeat them.

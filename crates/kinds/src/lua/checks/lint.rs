@@ -18,24 +18,16 @@ use crate::{
 use mlua::{Table, Value as LuaValue};
 use std::{collections::BTreeSet, path::Path};
 
-/// A name in Karmada's Lua.
-#[derive(PartialEq, Eq)]
-enum Presence {
-    Absent,
-    /// A function that is there to raise an error.
-    Refused,
-    There,
-}
-
-/// Looks a name up in a table of the state in which scripts run. A function that Karmada refuses says so to any arguments.
-fn look_up(table: &Table, name: &str) -> Presence {
+/// Looks a name up in a table of the state in which scripts run: `None` if it is not there, true if it is a function that is
+/// there to raise an error. Such a function says so to any arguments.
+fn is_refused(table: &Table, name: &str) -> Option<bool> {
     match table.get(name) {
-        Ok(LuaValue::Nil) | Err(_) => Presence::Absent,
-        Ok(LuaValue::Function(function)) => match function.call::<()>(()) {
-            Err(error) if error.to_string().contains("not supported") => Presence::Refused,
-            _ => Presence::There,
-        },
-        Ok(_) => Presence::There,
+        Ok(LuaValue::Nil) | Err(_) => None,
+        Ok(LuaValue::Function(function)) => {
+            let error = function.call::<()>(()).err();
+            Some(error.is_some_and(|error| error.to_string().contains("not supported")))
+        }
+        Ok(_) => Some(false),
     }
 }
 
@@ -50,16 +42,9 @@ pub fn lint(dir: &Path) -> Report {
         for (name, text) in folder.scripts() {
             report.checked += 1;
             let file = Path::new(&folder.path).join(name);
-            let Some(operation) = Operation::of_file(name) else {
-                let allowed: Vec<&str> = Operation::ALL.iter().map(|operation| operation.file()).collect();
-                let why = format!(
-                    "no operation has this file name; allowed are {}",
-                    allowed.join(", ")
-                );
-                report.add(&file, 1, why);
-                continue;
-            };
-            for (line, message) in script(text, operation) {
+            // A load refuses the other names.
+            let found = Operation::of_file(name).map(|operation| script(text, operation));
+            for (line, message) in found.unwrap_or_default() {
                 report.add(&file, line, message);
             }
         }
@@ -133,12 +118,12 @@ fn judge(globals: &Table, access: Access, name: &str, entry_point: &str) -> Opti
             "{name} is assigned as a global; states are shared by all kinds, write local (the entry point is \
              {entry_point})"
         )),
-        Access::Read => match look_up(globals, name) {
-            Presence::Absent => Some(format!(
+        Access::Read => match is_refused(globals, name) {
+            None => Some(format!(
                 "{name} is no global of Karmada's Lua; write local or correct the name"
             )),
-            Presence::Refused => refused(),
-            Presence::There => None,
+            Some(true) => refused(),
+            Some(false) => None,
         },
         Access::Local => None,
         Access::Chain => Some(
@@ -148,15 +133,15 @@ fn judge(globals: &Table, access: Access, name: &str, entry_point: &str) -> Opti
         ),
         Access::Method => {
             let texts: Table = globals.get("string").ok()?;
-            (look_up(&texts, name) == Presence::Refused).then(refused)?
+            is_refused(&texts, name)?.then(refused)?
         }
         Access::Field => {
             let (library, field) = name.split_once('.')?;
             let library: Table = globals.get(library).ok()?;
-            match look_up(&library, field) {
-                Presence::Absent => Some(format!("{name} does not exist in Karmada's Lua")),
-                Presence::Refused => refused(),
-                Presence::There => None,
+            match is_refused(&library, field) {
+                None => Some(format!("{name} does not exist in Karmada's Lua")),
+                Some(true) => refused(),
+                Some(false) => None,
             }
         }
     }

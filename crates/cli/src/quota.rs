@@ -1,6 +1,17 @@
-//! Limits and use, from the platform's buckets.
+//! The project's quota of compute, and the Instances that wait for it (contract: cli.md §3).
 
-use crate::view::Object;
+use crate::{
+    args::QuotaArgs,
+    error::{Error, Kind},
+    output::{
+        Output,
+        table::{Cell, Table},
+        write,
+    },
+    plane::{Plane, Resource},
+    view::{Home, Index, Object},
+};
+use fedgate_api::conditions::types::QUOTA_GRANTED;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -23,7 +34,7 @@ const PROCESSORS: &str = "vcpus";
 
 /// The quota of a resource type.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Bucket {
+struct Bucket {
     type_: String,
     limit: Option<i64>,
     used: i64,
@@ -32,7 +43,7 @@ pub(crate) struct Bucket {
 }
 
 /// The quota of compute, in the order of rows. Several buckets of a type count together.
-pub(crate) fn buckets(objects: &[Object]) -> Vec<Bucket> {
+fn buckets(objects: &[Object]) -> Vec<Bucket> {
     let mut of: BTreeMap<(usize, &str), Bucket> = BTreeMap::new();
     for object in objects {
         let Some(type_) = object.text("/spec/resourceType").strip_prefix(GROUP) else {
@@ -63,7 +74,7 @@ fn sum(one: Option<i64>, other: Option<i64>) -> Option<i64> {
 
 impl Bucket {
     /// True if it is known that nothing is left.
-    pub(crate) fn is_used_up(&self) -> bool {
+    fn is_used_up(&self) -> bool {
         self.available.is_some_and(|available| available <= 0)
     }
 
@@ -74,7 +85,7 @@ impl Bucket {
     }
 
     /// The cells of a row: resource, unit, limit, used, available, usage.
-    pub(crate) fn cells(&self) -> Vec<String> {
+    fn cells(&self) -> Vec<String> {
         let (name, unit) = self.names();
         let text = |amount: i64| match &*self.type_ {
             PROCESSORS => thousandths(amount),
@@ -91,7 +102,7 @@ impl Bucket {
     }
 
     /// The quota for programs, in the platform's units.
-    pub(crate) fn object(&self) -> Value {
+    fn object(&self) -> Value {
         let (name, unit) = self.names();
         json!({"resource": name, "unit": if self.type_ == PROCESSORS { "m" } else { unit },
             "limit": self.limit, "used": self.used, "available": self.available})
@@ -121,9 +132,134 @@ fn thousandths(amount: i64) -> String {
     format!("{sign}{whole}.{}", rest.trim_end_matches('0'))
 }
 
+/// The Instances of a city and type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct CityRow {
+    city: String,
+    type_: String,
+    instances: usize,
+    /// Instances whose quota was asked for and not granted.
+    waiting: usize,
+    /// The most frequent reason of the refusals.
+    reason: String,
+}
+
+/// Counts Instances by city and type.
+fn cities(instances: &[Object], deployments: &[Object]) -> Vec<CityRow> {
+    let mut of: BTreeMap<(String, String), (usize, Vec<&str>)> = BTreeMap::new();
+    let index = Index::new(&[], deployments).with_instances(instances);
+    for instance in instances {
+        let type_ = instance.instance_type().rsplit('/').next().unwrap_or_default();
+        let key = (Home::of(instance, &index).city, type_.to_owned());
+        let (number, reasons) = of.entry(key).or_default();
+        *number += 1;
+        let quota = instance.condition(QUOTA_GRANTED).filter(|quota| !quota.holds());
+        reasons.extend(quota.map(|quota| quota.reason));
+    }
+    let rows = of
+        .into_iter()
+        .map(|((city, type_), (instances, reasons))| CityRow {
+            city,
+            type_,
+            instances,
+            waiting: reasons.len(),
+            reason: most_frequent(&reasons),
+        });
+    rows.collect()
+}
+
+fn most_frequent(reasons: &[&str]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for reason in reasons {
+        *counts.entry(reason).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(reason, _)| reason.to_owned()).unwrap_or_default()
+}
+
+impl CityRow {
+    /// The cells of a row: city, type, instances, waiting, reason.
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.city.clone(),
+            self.type_.clone(),
+            self.instances.to_string(),
+            self.waiting.to_string(),
+            self.reason.clone(),
+        ]
+    }
+
+    /// The counts for programs.
+    fn object(&self) -> Value {
+        json!({"city": self.city, "type": self.type_, "instances": self.instances, "waiting": self.waiting,
+            "reason": self.reason})
+    }
+}
+
+const LIMITS: &[&str] = &["RESOURCE", "UNIT", "LIMIT", "USED", "AVAILABLE", "USAGE"];
+const CITIES: &[&str] = &["CITY", "TYPE", "INSTANCES", "WAITING", "REASON"];
+
+/// Shows the quota.
+pub(crate) async fn run(plane: &Plane, output: &Output, args: &QuotaArgs) -> Result<(), Error> {
+    let mut limits = match plane.list_all(Resource::Buckets).await {
+        Ok(objects) => Some(buckets(&objects)),
+        Err(error) if matches!(error.kind, Kind::NotServed | Kind::Forbidden) => None,
+        Err(error) => return Err(error),
+    };
+    if let Some(rows) = &mut limits {
+        rows.retain(|row| !args.constrained || row.is_used_up());
+    }
+    let cities = if args.by_city || limits.is_none() {
+        Some(by_city(plane, args).await?)
+    } else {
+        None
+    };
+    if !output.is_text() {
+        let limits = limits.map(|rows| rows.iter().map(Bucket::object).collect::<Vec<_>>());
+        let cities = cities.map(|rows| rows.iter().map(CityRow::object).collect::<Vec<_>>());
+        return output.object(
+            &json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Quota", "metadata": {"name": plane.project},
+            "resources": limits, "cities": cities}),
+        );
+    }
+    if limits.is_none() {
+        output.say("Limits cannot be read here.");
+    }
+    match cities {
+        Some(rows) => print(output, plane, CITIES, rows.iter().map(CityRow::cells)),
+        None => print(output, plane, LIMITS, limits.iter().flatten().map(Bucket::cells)),
+    }
+}
+
+async fn by_city(plane: &Plane, args: &QuotaArgs) -> Result<Vec<CityRow>, Error> {
+    let (instances, deployments) =
+        tokio::try_join!(plane.list(Resource::Instances), plane.list(Resource::Deployments))?;
+    let mut rows = cities(&instances, &deployments);
+    rows.retain(|row| !args.constrained || row.waiting > 0);
+    Ok(rows)
+}
+
+fn print(
+    output: &Output,
+    plane: &Plane,
+    columns: &'static [&'static str],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> Result<(), Error> {
+    let mut table = Table::new(columns);
+    for row in rows {
+        table.row(row.into_iter().map(Cell::from).collect());
+    }
+    if table.is_empty() {
+        output.say(&format!("No quota of project {} matches.", plane.project));
+        return Ok(());
+    }
+    write(&output.table_text(&table, columns.len()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fedgate_api::keys;
 
     fn bucket(type_: &str, status: &Value) -> Object {
         Object(json!({"spec": {"resourceType": type_}, "status": status}))
@@ -205,5 +341,30 @@ mod tests {
         assert_eq!(bar(3, 2), format!("[{}] 150%", "#".repeat(20)));
         assert_eq!(thousandths(1), "0.001");
         assert_eq!(thousandths(-1250), "-1.25");
+    }
+
+    #[test]
+    fn instances_that_wait_are_counted_with_their_most_frequent_reason() {
+        let instance = |city: &str, quota: Option<(&str, &str)>| {
+            let conditions = quota.map(|(status, reason)| {
+                vec![json!({"type": "QuotaGranted", "status": status, "reason": reason})]
+            });
+            Object(json!({"kind": "Instance",
+                "metadata": {"name": "x-0", "labels": {keys::INSTANCE_CITY_CODE: city}},
+                "spec": {"runtime": {"resources": {"instanceType": "datumcloud/d1"}}},
+                "status": {"conditions": conditions.unwrap_or_default()}}))
+        };
+        let rows = cities(
+            &[
+                instance("LHR", None),
+                instance("DFW", Some(("False", "QuotaExceeded"))),
+                instance("DFW", Some(("Unknown", "PendingEvaluation"))),
+                instance("DFW", Some(("False", "QuotaExceeded"))),
+                instance("DFW", Some(("True", "QuotaAvailable"))),
+            ],
+            &[],
+        );
+        let cells: Vec<String> = rows.iter().map(|row| row.cells().join("|")).collect();
+        assert_eq!(cells, ["DFW|d1|4|3|QuotaExceeded", "LHR|d1|1|0|"]);
     }
 }

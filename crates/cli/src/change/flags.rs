@@ -1,9 +1,7 @@
 //! `deploy` with flags: each names a field and changes nothing else (contract: cli.md §3).
 
-mod places;
-
 use super::intent::{CONTAINERS, PLACEMENTS, chosen, items_mut, set_minimum};
-use crate::{args::number, error::Error, manifest::field_mut};
+use crate::{error::Error, manifest::field_mut};
 use fedgate_api::API_VERSION;
 use serde_json::{Value, json};
 
@@ -21,18 +19,10 @@ const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 
 /// A named entry that is set, or removed by `name-`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Edit<T> {
-    /// Sets it.
-    Set(String, T),
-    /// Removes it.
-    Remove(String),
-}
-
-/// A port of a container.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Port {
-    number: u16,
-    protocol: String,
+pub(super) struct Edit {
+    name: String,
+    /// The entry; `None` removes it.
+    entry: Option<Value>,
 }
 
 /// The flags of `deploy` that name fields.
@@ -64,19 +54,19 @@ pub(crate) struct Flags {
     network: Option<String>,
     /// A port of the container; NAME- removes it
     #[arg(long, value_name = "[NAME=]PORT[/PROTOCOL]", value_parser = port)]
-    port: Vec<Edit<Port>>,
+    port: Vec<Edit>,
     /// A variable of the container; KEY- removes it
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
-    env: Vec<Edit<String>>,
+    #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
+    env: Vec<Edit>,
     /// A ConfigMap whose keys are variables; NAME- removes it
-    #[arg(long, value_name = "NAME", value_parser = source)]
-    env_from_configmap: Vec<Edit<()>>,
+    #[arg(long, value_name = "NAME", value_parser = |name: &str| source(name, "configMapRef"))]
+    env_from_configmap: Vec<Edit>,
     /// A Secret whose keys are variables; NAME- removes it
-    #[arg(long, value_name = "NAME", value_parser = source)]
-    env_from_secret: Vec<Edit<()>>,
+    #[arg(long, value_name = "NAME", value_parser = |name: &str| source(name, "secretRef"))]
+    env_from_secret: Vec<Edit>,
     /// A label of the instances; KEY- removes it
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
-    label: Vec<Edit<String>>,
+    label: Vec<Edit>,
 }
 
 impl Flags {
@@ -159,22 +149,16 @@ impl Flags {
     pub(crate) fn apply(&self, name: &str, workload: &mut Value) -> Result<(), Error> {
         self.keep_network(name, workload)?;
         if let Some(instance_type) = &self.instance_type {
-            *field_mut(workload, "", &INSTANCE_TYPE_PATH)? = json!(instance_type);
+            *field_mut(workload, &INSTANCE_TYPE_PATH) = json!(instance_type);
         }
         self.place(name, workload)?;
         self.contain(name, workload)?;
-        for edit in &self.label {
-            match edit {
-                Edit::Set(key, value) => {
-                    *field_mut(workload, "", &["spec", "template", "metadata", "labels", key])? =
-                        json!(value);
-                }
-                Edit::Remove(key) => {
-                    let labels = workload.pointer_mut("/spec/template/metadata/labels");
-                    if let Some(labels) = labels.and_then(Value::as_object_mut) {
-                        labels.remove(key);
-                    }
-                }
+        for Edit { name, entry } in &self.label {
+            if let Some(value) = entry {
+                *field_mut(workload, &["spec", "template", "metadata", "labels", name]) = value.clone();
+            } else if let Some(Value::Object(labels)) = workload.pointer_mut("/spec/template/metadata/labels")
+            {
+                labels.remove(name);
             }
         }
         Ok(())
@@ -202,7 +186,7 @@ impl Flags {
         let placements = items_mut(workload, PLACEMENTS);
         let at = chosen(placements, name, self.placement.as_deref(), "placement")?;
         let placement = &mut placements[at];
-        places::set(placement, name, &self.city, &self.location)?;
+        set_places(placement, name, &self.city, &self.location)?;
         match self.min {
             Some(minimum) => set_minimum(placement, minimum),
             None => Ok(()),
@@ -210,9 +194,14 @@ impl Flags {
     }
 
     fn contain(&self, name: &str, workload: &mut Value) -> Result<(), Error> {
-        let sources = self.env_from_configmap.len() + self.env_from_secret.len();
-        let edits = self.env.len() + self.port.len() + sources;
-        if self.image.is_none() && self.container.is_none() && edits == 0 {
+        let lists = [
+            ("env", "/name", &self.env),
+            ("ports", "/name", &self.port),
+            ("envFrom", "/configMapRef/name", &self.env_from_configmap),
+            ("envFrom", "/secretRef/name", &self.env_from_secret),
+        ];
+        let is_edited = lists.iter().any(|(.., edits)| !edits.is_empty());
+        if self.image.is_none() && self.container.is_none() && !is_edited {
             return Ok(());
         }
         let machine = workload.pointer("/spec/template/spec/runtime/virtualMachine");
@@ -224,71 +213,99 @@ impl Flags {
         let at = chosen(containers, name, self.container.as_deref(), "container")?;
         let container = &mut containers[at];
         if let Some(image) = &self.image {
-            *field_mut(container, CONTAINER_PATH, &["image"])? = json!(image);
+            *field_mut(container, &["image"]) = json!(image);
         }
-        for edit in &self.env {
-            let variable = |name: &str, value: &String| json!({"name": name, "value": value});
-            edit_list(container, "env", edit, variable, "/name")?;
-        }
-        for edit in &self.port {
-            let port = |name: &str, port: &Port| json!({"name": name, "port": port.number, "protocol": port.protocol});
-            edit_list(container, "ports", edit, port, "/name")?;
-        }
-        for edit in &self.env_from_configmap {
-            let source = |name: &str, (): &()| json!({"configMapRef": {"name": name}});
-            edit_list(container, "envFrom", edit, source, "/configMapRef/name")?;
-        }
-        for edit in &self.env_from_secret {
-            let source = |name: &str, (): &()| json!({"secretRef": {"name": name}});
-            edit_list(container, "envFrom", edit, source, "/secretRef/name")?;
+        for (list, key, edits) in lists {
+            for edit in edits {
+                edit_list(container, list, key, edit);
+            }
         }
         Ok(())
     }
 }
 
 /// Sets or removes an item of a container's list, which is known by the text at `key`. An item that is there keeps its place.
-fn edit_list<T>(
-    container: &mut Value,
-    list: &str,
-    edit: &Edit<T>,
-    item: impl Fn(&str, &T) -> Value,
-    key: &str,
-) -> Result<(), Error> {
-    let (Edit::Set(name, _) | Edit::Remove(name)) = edit;
+fn edit_list(container: &mut Value, list: &str, key: &str, Edit { name, entry }: &Edit) {
     let mut items = container[list].as_array().cloned().unwrap_or_default();
-    let at = items
-        .iter()
-        .position(|item| item.pointer(key).is_some_and(|value| value == name.as_str()));
-    match (edit, at) {
-        (Edit::Set(name, value), Some(at)) => items[at] = item(name, value),
-        (Edit::Set(name, value), None) => items.push(item(name, value)),
-        (Edit::Remove(_), Some(at)) => drop(items.remove(at)),
-        (Edit::Remove(_), None) => return Ok(()),
+    let is_it = |item: &Value| item.pointer(key).is_some_and(|value| value == name.as_str());
+    match (entry, items.iter().position(is_it)) {
+        (Some(entry), Some(at)) => items[at] = entry.clone(),
+        (Some(entry), None) => items.push(entry.clone()),
+        (None, Some(at)) => drop(items.remove(at)),
+        (None, None) => return,
     }
-    *field_mut(container, CONTAINER_PATH, &[list])? = Value::Array(items);
+    *field_mut(container, &[list]) = Value::Array(items);
+}
+
+/// Fields that say where, with the pronoun for several or one.
+const FIELDS: [(&str, &str); 3] = [
+    ("cityCodes", "them"),
+    ("locations", "them"),
+    ("locationSelector", "it"),
+];
+
+/// Sets cities or locations of a placement; both are empty if no flag names them. A placement has one field for them, and flags
+/// change no form (contract: locations.md §2.2).
+fn set_places(
+    placement: &mut Value,
+    workload: &str,
+    cities: &[String],
+    locations: &[String],
+) -> Result<(), Error> {
+    let named: Vec<Value> = locations.iter().map(|name| json!({"name": name})).collect();
+    let (flag, field, value) = match (cities, &*named) {
+        ([], []) => return Ok(()),
+        (_, []) => ("--city", "cityCodes", json!(cities)),
+        _ => ("--location", "locations", json!(named)),
+    };
+    let mut others = FIELDS.iter().filter(|(other, _)| *other != field);
+    if let Some((other, pronoun)) = others.find(|(other, _)| !placement[*other].is_null()) {
+        let own = placement["name"].as_str().unwrap_or_default();
+        let what = format!(
+            "placement {own:?} of workload {workload:?} has {other}; {flag} would set {field} beside {pronoun}"
+        );
+        return Err(Error::usage(what).next("kubectl compute deploy -f FILE"));
+    }
+    *field_mut(placement, &[field]) = value;
     Ok(())
 }
 
+/// Parses a whole number.
+pub(crate) fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "a whole number is expected".to_owned())
+}
+
 /// Parses `K=V` or `K-`.
-fn pair(text: &str) -> Result<Edit<String>, String> {
-    if let Some((key, value)) = text.split_once('=')
-        && !key.is_empty()
-    {
-        return Ok(Edit::Set(key.to_owned(), value.to_owned()));
+fn pair(text: &str) -> Result<Edit, String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok(Edit {
+            name: key.to_owned(),
+            entry: Some(json!(value)),
+        }),
+        _ => removal(text).ok_or_else(|| format!("{text:?} is neither KEY=VALUE nor KEY-")),
     }
-    removal(text).ok_or_else(|| format!("{text:?} is neither KEY=VALUE nor KEY-"))
+}
+
+/// Parses a variable of a container.
+fn variable(text: &str) -> Result<Edit, String> {
+    let Edit { name, entry } = pair(text)?;
+    let entry = entry.map(|value| json!({"name": name, "value": value}));
+    Ok(Edit { name, entry })
 }
 
 /// Parses a name, or `name-`.
-fn source(text: &str) -> Result<Edit<()>, String> {
+fn source(text: &str, kind: &str) -> Result<Edit, String> {
     if text.is_empty() {
         return Err("a name is needed".to_owned());
     }
-    Ok(removal(text).unwrap_or_else(|| Edit::Set(text.to_owned(), ())))
+    Ok(removal(text).unwrap_or_else(|| Edit {
+        name: text.to_owned(),
+        entry: Some(json!({kind: {"name": text}})),
+    }))
 }
 
 /// Parses `[name=]port[/proto]`, or `name-`.
-fn port(text: &str) -> Result<Edit<Port>, String> {
+fn port(text: &str) -> Result<Edit, String> {
     if let Some(edit) = removal(text) {
         return Ok(edit);
     }
@@ -307,14 +324,18 @@ fn port(text: &str) -> Result<Edit<Port>, String> {
         return Err(wrong());
     }
     let name = name.map_or_else(|| format!("p{number}"), str::to_owned);
-    Ok(Edit::Set(name, Port { number, protocol }))
+    let entry = Some(json!({"name": name, "port": number, "protocol": protocol}));
+    Ok(Edit { name, entry })
 }
 
-fn removal<T>(text: &str) -> Option<Edit<T>> {
+fn removal(text: &str) -> Option<Edit> {
     let name = text
         .strip_suffix('-')
         .filter(|name| !name.is_empty() && !name.contains('='))?;
-    Some(Edit::Remove(name.to_owned()))
+    Some(Edit {
+        name: name.to_owned(),
+        entry: None,
+    })
 }
 
 #[cfg(test)]
@@ -330,7 +351,7 @@ mod tests {
         let mut flags = flags();
         flags.image = Some("web:1".to_owned());
         flags.city = vec!["DFW".to_owned()];
-        flags.env = vec![pair("A=1").unwrap(), pair("B=2").unwrap()];
+        flags.env = vec![variable("A=1").unwrap(), variable("B=2").unwrap()];
         flags.port = vec![port("8080").unwrap()];
         let mut workload = flags.created("web", "default").unwrap();
         workload["spec"]["placements"]
@@ -364,7 +385,7 @@ mod tests {
             ["~ spec.placements[eu].scaleSettings.minReplicas: 2 -> 3"]
         );
         assert_eq!(
-            lines(|flags| flags.env = vec![pair("B=3").unwrap(), pair("A-").unwrap(), pair("Z-").unwrap()]),
+            lines(|flags| flags.env = ["B=3", "A-", "Z-"].map(|env| variable(env).unwrap()).to_vec()),
             [
                 format!("~ {container}.env[B].value: 2 -> 3"),
                 format!("- {container}.env[A]: {{\"name\":\"A\",\"value\":\"1\"}}")
@@ -431,31 +452,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_and_a_field_of_a_wrong_shape_are_named() {
-        let refused = |pointer: &str, value: Value| {
-            let (mut workload, mut flags) = (live(), flags());
-            *workload.pointer_mut(pointer).unwrap() = value;
-            flags.image = Some("x".to_owned());
-            flags.instance_type = Some("x".to_owned());
-            let error = flags.apply("web", &mut workload).unwrap_err();
-            (error.kind.exit(), error.what)
-        };
-        let text = |code: u8, what: &str| (code, what.to_owned());
-        assert_eq!(
-            refused("/spec/template/spec/runtime/sandbox/containers", json!([])),
-            text(1, "workload \"web\" has no containers")
-        );
-        assert_eq!(
-            refused("/spec/template/spec/runtime", json!("todo")),
-            text(2, "spec.template.spec.runtime must be an object")
-        );
-        assert_eq!(
-            refused("/spec/template/spec/runtime/sandbox/containers", json!(["todo"])),
-            text(
-                2,
-                "spec.template.spec.runtime.sandbox.containers[] must be an object"
-            )
-        );
+    fn an_empty_list_is_named() {
+        let (mut workload, mut flags) = (live(), flags());
+        *workload.pointer_mut(CONTAINERS).unwrap() = json!([]);
+        flags.image = Some("x".to_owned());
+        let error = flags.apply("web", &mut workload).unwrap_err();
+        let named = (1, "workload \"web\" has no containers".to_owned());
+        assert_eq!((error.kind.exit(), error.what), named);
     }
 
     #[test]
@@ -468,11 +471,17 @@ mod tests {
 
     #[test]
     fn entries_are_parsed() {
-        assert_eq!(pair("A=b=c"), Ok(Edit::Set("A".to_owned(), "b=c".to_owned())));
-        assert_eq!(pair("A="), Ok(Edit::Set("A".to_owned(), String::new())));
-        assert_eq!(pair("A-"), Ok(Edit::Remove("A".to_owned())));
+        let edit = |name: &str, entry| {
+            Ok(Edit {
+                name: name.to_owned(),
+                entry,
+            })
+        };
+        assert_eq!(pair("A=b=c"), edit("A", Some(json!("b=c"))));
+        assert_eq!(pair("A="), edit("A", Some(json!(""))));
+        assert_eq!(pair("A-"), edit("A", None));
         assert!(pair("A").is_err() && pair("=x").is_err() && pair("-").is_err());
-        assert_eq!(source("cfg-"), Ok(Edit::Remove("cfg".to_owned())));
+        assert_eq!(source("cfg-", "secretRef"), edit("cfg", None));
         assert!(
             port("0").is_err() && port("65536").is_err() && port("80/http").is_err() && port("=80").is_err()
         );

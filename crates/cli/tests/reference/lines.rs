@@ -1,8 +1,7 @@
 //! Every `kubectl compute` line in a hint, a help text or a document is one that the command line accepts.
 
 use super::{commands, root};
-use crate::args::Cli;
-use clap::{Parser, error::ErrorKind};
+use clap::error::ErrorKind;
 use std::{fs, path::Path};
 
 /// The lines that begin with `kubectl compute` in a text, from there to the end of the quotation or line.
@@ -56,7 +55,7 @@ fn fault(line: &str) -> Option<String> {
     if !first.starts_with(|c: char| c.is_ascii_lowercase() || c == '-') {
         return None;
     }
-    match Cli::try_parse_from(words(line)) {
+    match fedgate_cli::command().try_get_matches_from(words(line)) {
         Err(error)
             if !matches!(
                 error.kind(),
@@ -74,8 +73,7 @@ fn sources(folder: &Path, into: &mut Vec<String>) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, into);
-        } else if path.extension().is_some_and(|e| e == "rs") && !path.to_string_lossy().contains("reference")
-        {
+        } else if path.extension().is_some_and(|e| e == "rs") {
             let text = fs::read_to_string(&path).unwrap();
             // Tests try wrong lines on purpose; comments are for readers of the code.
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();

@@ -1,10 +1,12 @@
 //! The reference in docs/reference/compute and the man pages are what clap knows of the commands. `make docs` writes them anew.
 
+// Helpers of tests fail by panicking, as tests do.
+#![allow(clippy::unwrap_used)]
+
 mod lines;
 mod markdown;
 
-use crate::args::Cli;
-use clap::{Command, CommandFactory};
+use clap::Command;
 use std::{
     collections::BTreeMap,
     fs,
@@ -28,7 +30,7 @@ fn commands() -> Vec<(Vec<String>, Command)> {
         }
     }
     // The revision differs with each build.
-    let mut root = Cli::command()
+    let mut root = fedgate_cli::command()
         .version(env!("CARGO_PKG_VERSION"))
         .disable_help_subcommand(true);
     root.build();
