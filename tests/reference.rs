@@ -150,7 +150,7 @@ fn the_conditions_are_those_of_the_types() {
             words.join(", ")
         }
     };
-    for (condition, good, bad) in CONDITIONS {
+    for [condition, good, bad] in CONDITIONS.iter() {
         let _ = writeln!(text, "| {condition} | {} | {} |", words(good), words(bad));
     }
     text.push_str("\n| reason | priority | meaning |\n|---|---|---|\n");

@@ -77,7 +77,7 @@ fn plane(clients: &Clients, number: usize) -> Connection {
         };
         Ok::<_, Infallible>(Response::new(body))
     };
-    Connection::new(clients.plane_of(PlaneKind::Project, tower::service_fn(answer)))
+    Connection::new(clients.plane_of(PlaneKind::Project, None, tower::service_fn(answer)))
 }
 
 fn engaged(clients: &Clients, number: usize) -> Result<ProjectEvent> {

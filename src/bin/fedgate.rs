@@ -5,7 +5,7 @@ use clap::Parser;
 use fedgate::commands::{KindsCommand, KindsDir};
 use fedgate::{
     commands::{Command, DoctorArgs, ManifestsArgs, ReportFormat, chart_flags},
-    config::{self, AdminAuth, CellArgs, GatewayArgs, ProcessArgs, ReturnsArgs},
+    config::{self, AdminAuth, ProcessArgs},
     process, telemetry,
 };
 use fedgate_engine::{
@@ -52,9 +52,22 @@ fn main() -> ExitCode {
 
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Gateway(args) => gateway(*args).await,
-        Command::Cell(args) => cell(*args).await,
-        Command::Returns(args) => returns(*args).await,
+        Command::Gateway(args) => {
+            args.check()?;
+            let shutdown = begin(&args.process)?;
+            Ok(ended("the gateway", process::run(*args, shutdown).await))
+        }
+        Command::Cell(args) => {
+            args.check()?;
+            let shutdown = begin(&args.process)?;
+            Ok(ended("the cell", process::run_cell(*args, shutdown).await))
+        }
+        Command::Returns(args) => {
+            args.process.check()?;
+            let shutdown = begin(&args.process)?;
+            let result = process::run_returns(*args, shutdown).await;
+            Ok(ended("the returns of the member", result))
+        }
         Command::Doctor(args) => doctor_report(args).await,
         Command::Status(args) => Ok(client::status(&args).await),
         Command::Stuck(args) => Ok(client::stuck(&args).await),
@@ -69,32 +82,13 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-async fn gateway(args: GatewayArgs) -> anyhow::Result<ExitCode> {
-    let config = args.into_config()?;
-    let shutdown = begin(&config.process)?;
-    Ok(ended("the gateway", process::run(config, shutdown).await))
-}
-
-async fn cell(args: CellArgs) -> anyhow::Result<ExitCode> {
-    let config = args.into_config()?;
-    let shutdown = begin(&config.process)?;
-    Ok(ended("the cell", process::run_cell(config, shutdown).await))
-}
-
-async fn returns(args: ReturnsArgs) -> anyhow::Result<ExitCode> {
-    args.process.check()?;
-    let shutdown = begin(&args.process)?;
-    let result = process::run_returns(args, shutdown).await;
-    Ok(ended("the returns of the member", result))
-}
-
 /// Begins the logs; completes when the process is to end.
 fn begin(process: &ProcessArgs) -> anyhow::Result<impl Future<Output = ()> + Send + use<>> {
     telemetry::begin(process.log_format, &process.log_level)?;
-    Ok(process::shutdown()?)
+    process::shutdown()
 }
 
-fn ended(role: &str, result: Result<(), process::StartError>) -> ExitCode {
+fn ended(role: &str, result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -5,7 +5,7 @@ mod process;
 mod projects;
 mod returns;
 
-pub use cell::{CellArgs, CellConfig, Quota};
+pub use cell::{CellArgs, Quota};
 pub use process::ProcessArgs;
 pub use projects::{ProjectArgs, ProjectMode};
 pub use returns::ReturnsArgs;
@@ -18,7 +18,7 @@ use fedgate_gateway::{
     settings::{LARGEST_SPEC, LocationSource, Settings},
 };
 use fedgate_operator::args::{KindsArgs, duration};
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 /// Tokens that the administrative address accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -35,16 +35,16 @@ pub enum AdminAuth {
 pub struct GatewayArgs {
     /// Kubeconfig of the Karmada hub. Read again when the file changes.
     #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
-    pub hub_kubeconfig: PathBuf,
+    pub(crate) hub_kubeconfig: PathBuf,
     /// Where the projects are.
     #[command(flatten)]
-    pub projects: ProjectArgs,
+    pub(crate) projects: ProjectArgs,
     /// The kinds beside those that are loaded by default.
     #[command(flatten)]
-    pub kinds: KindsArgs,
+    pub(crate) kinds: KindsArgs,
     /// Write the kinds' interpreters to the hub, and restore them when they are changed.
     #[arg(long, env = "FEDGATE_MANAGE_INTERPRETERS", value_name = "BOOL", default_value = "true", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub manage_interpreters: bool,
+    pub(crate) manage_interpreters: bool,
     /// Namespace of the Lease, on the hub.
     #[arg(
         long,
@@ -52,7 +52,7 @@ pub struct GatewayArgs {
         value_name = "NS",
         default_value = "fedgate-system"
     )]
-    pub lease_namespace: String,
+    pub(crate) lease_namespace: String,
     /// Name of the Lease.
     #[arg(
         long,
@@ -60,36 +60,36 @@ pub struct GatewayArgs {
         value_name = "NAME",
         default_value = "fedgate-gateway"
     )]
-    pub lease_name: String,
+    pub(crate) lease_name: String,
     /// How long a namespace keeps a city that no deployment uses any more.
     #[arg(long, env = "FEDGATE_CITY_LINGER", value_name = "DURATION", value_parser = duration, default_value = "60s")]
-    pub city_linger: Duration,
+    pub(crate) city_linger: Duration,
     /// Maximum number of different city sets that the namespaces of one project may use: each needs a policy for the
     /// whole hub.
     #[arg(long, env = "FEDGATE_CITY_SETS_PER_PROJECT", value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub city_sets_per_project: u32,
+    pub(crate) city_sets_per_project: u32,
     /// Time after which a city set's policy that no namespace uses is deleted.
     #[arg(long, env = "FEDGATE_UNUSED_CITY_SET_AFTER", value_name = "DURATION", value_parser = duration, default_value = "5m")]
-    pub unused_city_set_after: Duration,
+    pub(crate) unused_city_set_after: Duration,
     /// How long an empty hub namespace is kept after its project namespace is deleted.
     #[arg(long, env = "FEDGATE_HUB_NAMESPACE_RETENTION", value_name = "DURATION", value_parser = duration, default_value = "10m")]
-    pub hub_namespace_retention: Duration,
+    pub(crate) hub_namespace_retention: Duration,
     /// How long projections are kept after the hub has lost their write-backs among many, while the cells have written back
     /// fewer Instances than they report.
     #[arg(long, env = "FEDGATE_PROJECTION_RETENTION", value_name = "DURATION", value_parser = duration, default_value = "1h")]
-    pub projection_retention: Duration,
+    pub(crate) projection_retention: Duration,
     /// Interval at which objects that may be garbage or stuck are reconciled again, without requests.
     #[arg(long, env = "FEDGATE_SWEEP_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "5m")]
-    pub sweep_interval: Duration,
+    pub(crate) sweep_interval: Duration,
     /// How long a hub object must have lacked its origin before it is deleted.
     #[arg(long, env = "FEDGATE_ORPHAN_AFTER", value_name = "DURATION", value_parser = duration, default_value = "60s")]
-    pub orphan_after: Duration,
+    pub(crate) orphan_after: Duration,
     /// Time after which a deletion no longer waits for cells that do not answer, or never.
     #[arg(long, env = "FEDGATE_RELEASE_AFTER", value_name = "DURATION", value_parser = duration_or_never, default_value = "never")]
-    pub release_after: ReleaseAfter,
+    pub(crate) release_after: ReleaseAfter,
     /// Reject write-backs without a controller reference to their copy.
     #[arg(long, env = "FEDGATE_REQUIRE_OWNER", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub require_owner: bool,
+    pub(crate) require_owner: bool,
     /// Objects of the project that tell its locations: deployments are created only in cities and at locations that one of
     /// them tells and that is not Ready=False, and where `ServiceAvailability` of services.miloapis.com/v1alpha1 is served,
     /// one of service compute must be Available there; existing deployments stay. With none, every place may be used, and
@@ -103,26 +103,26 @@ pub struct GatewayArgs {
         value_enum,
         default_value = "none"
     )]
-    pub location_source: LocationSource,
+    pub(crate) location_source: LocationSource,
     /// Act on a Workload only if the Networks of networking.datumapis.com/v1alpha that its interfaces name exist in the
     /// project; running Instances stay. Needs that kind and permission to list and watch it in every project: until its
     /// list is complete, a project's Workloads wait.
     #[arg(long, env = "FEDGATE_NETWORKING", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub networking: bool,
+    pub(crate) networking: bool,
     /// Maximum size of the spec of a Workload, and of a deployment that is synced to the hub, as JSON; if a spec is larger,
     /// the hub keeps the last one that fitted.
     #[arg(long, env = "FEDGATE_MAX_SPEC_SIZE", value_name = "SIZE", value_parser = size, default_value = "256Ki")]
-    pub max_spec_size: u32,
+    pub(crate) max_spec_size: u32,
     /// An instance type that Workloads may name beside the built-in ones, as the cells' flag of this name has it; may be repeated.
     #[arg(long = "instance-type", env = "FEDGATE_INSTANCE_TYPE", value_name = "NAME=CPU:MEMORY", value_parser = cell::instance_type, value_delimiter = ',')]
-    pub instance_types: Vec<(String, InstanceSize)>,
+    pub(crate) instance_types: Vec<(String, InstanceSize)>,
     /// Allow interfaces of Workloads to name Networks of other namespaces, as the cells' flag of this name does.
     #[arg(long, env = "FEDGATE_CROSS_NAMESPACE_NETWORKS", value_name = "BOOL", default_value = "false", num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub cross_namespace_networks: bool,
+    pub(crate) cross_namespace_networks: bool,
     /// Interval at which each object may have one more status write. Three changes in a row are written at once, and a
     /// change of Ready or Available does not wait behind others.
     #[arg(long, env = "FEDGATE_STATUS_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "250ms")]
-    pub status_interval: Duration,
+    pub(crate) status_interval: Duration,
     /// Copies and companions per second that are written to the hub for all projects whose bursts are used up; the
     /// projects share them equally. 0 is no limit. Each write makes Karmada write eight or nine objects.
     #[arg(
@@ -131,16 +131,16 @@ pub struct GatewayArgs {
         value_name = "NUMBER",
         default_value = "5"
     )]
-    pub hub_write_rate: u32,
+    pub(crate) hub_write_rate: u32,
     /// Number of new copies and companions of one project that are written to the hub at once.
     #[arg(long, env = "FEDGATE_HUB_CREATE_BURST", value_name = "NUMBER", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
-    pub hub_create_burst: u32,
+    pub(crate) hub_create_burst: u32,
     /// Number of changed copies and companions of one project that are written to the hub at once.
     #[arg(long, env = "FEDGATE_HUB_UPDATE_BURST", value_name = "NUMBER", default_value = "8", value_parser = clap::value_parser!(u32).range(1..))]
-    pub hub_update_burst: u32,
+    pub(crate) hub_update_burst: u32,
     /// Shortest time between two changes of one copy or companion; the first change is written at once.
     #[arg(long, env = "FEDGATE_HUB_UPDATE_INTERVAL", value_name = "DURATION", value_parser = duration, default_value = "500ms")]
-    pub hub_update_interval: Duration,
+    pub(crate) hub_update_interval: Duration,
     /// Tokens that the admin address accepts: that of --admin-token-file alone, or those of the hub too, whose users need
     /// get on the resources of operations.fedgate.dev there (role fedgate-operations-viewer).
     #[arg(
@@ -150,7 +150,7 @@ pub struct GatewayArgs {
         value_enum,
         default_value = "token"
     )]
-    pub admin_auth: AdminAuth,
+    pub(crate) admin_auth: AdminAuth,
     /// Flags of every role.
     #[command(flatten)]
     pub process: ProcessArgs,
@@ -160,137 +160,45 @@ pub struct GatewayArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReleaseAfter(pub Option<Duration>);
 
-/// The gateway's settings, complete and consistent.
-#[derive(Debug, Clone)]
-pub struct GatewayConfig {
-    /// Kubeconfig of the hub.
-    pub hub_kubeconfig: PathBuf,
-    /// Where the projects are.
-    pub projects: ProjectArgs,
-    /// The kinds beside those that are loaded by default.
-    pub kinds: KindsArgs,
-    /// Namespace and name of the Lease; `None` without election.
-    pub lease: Option<(String, String)>,
-    /// The controllers' settings.
-    pub settings: Settings,
-    /// True if the hub reviews tokens that are not the file's.
-    pub hub_reviews_tokens: bool,
-    /// Settings of the process.
-    pub process: ProcessArgs,
-}
-
-/// Inconsistent flags.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// A flag that the mode needs is missing.
-    #[error("--project-mode {mode} needs {flag} (or {variable}); {meaning}")]
-    Missing {
-        /// The mode.
-        mode: &'static str,
-        /// The flag.
-        flag: &'static str,
-        /// Its environment variable.
-        variable: &'static str,
-        /// The value to give.
-        meaning: &'static str,
-    },
-    /// A flag belongs to another mode and would be ignored.
-    #[error(
-        "{flag} has no meaning with --project-mode {mode}; leave it out or choose --project-mode {wanted}"
-    )]
-    OtherMode {
-        /// The flag.
-        flag: &'static str,
-        /// The chosen mode.
-        mode: &'static str,
-        /// The mode that the flag belongs to.
-        wanted: &'static str,
-    },
-    /// A flag needs another one, or has no effect with it.
-    #[error("{flag}: {problem}; {next}")]
-    Together {
-        /// The flag.
-        flag: &'static str,
-        /// The problem.
-        problem: &'static str,
-        /// The next step.
-        next: &'static str,
-    },
-    /// The administrative address is reachable from other machines and has no token.
-    #[error(
-        "--admin-address {0} can be reached from elsewhere, and most of its paths tell of tenants: give --admin-token-file (or FEDGATE_ADMIN_TOKEN_FILE), or choose an address such as 127.0.0.1:8080"
-    )]
-    OpenAdmin(SocketAddr),
-}
-
 impl GatewayArgs {
     /// Checks that the flags are consistent.
-    pub fn into_config(self) -> Result<GatewayConfig, ConfigError> {
-        // Destructured in full: a flag that is added and not handled here does not compile.
-        let Self {
-            hub_kubeconfig,
-            projects,
-            kinds,
-            manage_interpreters,
-            lease_namespace,
-            lease_name,
-            city_linger,
-            city_sets_per_project,
-            unused_city_set_after,
-            hub_namespace_retention,
-            projection_retention,
-            sweep_interval,
-            orphan_after,
-            release_after: ReleaseAfter(release_after),
-            require_owner,
-            location_source,
-            networking,
-            max_spec_size,
-            instance_types,
-            cross_namespace_networks,
-            status_interval,
-            hub_write_rate,
-            hub_create_burst,
-            hub_update_burst,
-            hub_update_interval,
-            admin_auth,
-            process,
-        } = self;
-        projects.check()?;
-        process.check()?;
-        Ok(GatewayConfig {
-            hub_kubeconfig,
-            projects,
-            kinds,
-            lease: process.lease(lease_namespace, lease_name),
-            settings: Settings {
-                city_linger,
-                city_sets_per_project: city_sets_per_project as usize,
-                unused_city_set_after,
-                hub_namespace_retention,
-                projection_retention,
-                orphan_after,
-                sweep_interval,
-                release_after,
-                require_owner,
-                manage_interpreters,
-                max_spec_size,
-                // Sizes are the cells' matter.
-                instance_types: instance_types.into_iter().map(|(name, _)| name).collect(),
-                cross_namespace_networks,
-                status_interval,
-                hub_limits: Limits {
-                    rate: hub_write_rate,
-                    create_burst: hub_create_burst,
-                    update_burst: hub_update_burst,
-                    update_interval: hub_update_interval,
-                },
-                location_source,
-                networking,
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.projects.check()?;
+        self.process.check()
+    }
+
+    /// Namespace and name of the Lease; `None` without election.
+    pub fn lease(&self) -> Option<(String, String)> {
+        self.process.lease(&self.lease_namespace, &self.lease_name)
+    }
+
+    /// The controllers' settings.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            city_linger: self.city_linger,
+            city_sets_per_project: self.city_sets_per_project as usize,
+            unused_city_set_after: self.unused_city_set_after,
+            hub_namespace_retention: self.hub_namespace_retention,
+            projection_retention: self.projection_retention,
+            orphan_after: self.orphan_after,
+            sweep_interval: self.sweep_interval,
+            release_after: self.release_after.0,
+            require_owner: self.require_owner,
+            manage_interpreters: self.manage_interpreters,
+            max_spec_size: self.max_spec_size,
+            // Sizes are the cells' matter.
+            instance_types: self.instance_types.iter().map(|(name, _)| name.clone()).collect(),
+            cross_namespace_networks: self.cross_namespace_networks,
+            status_interval: self.status_interval,
+            hub_limits: Limits {
+                rate: self.hub_write_rate,
+                create_burst: self.hub_create_burst,
+                update_burst: self.hub_update_burst,
+                update_interval: self.hub_update_interval,
             },
-            hub_reviews_tokens: admin_auth == AdminAuth::Hub,
-            process,
-        })
+            location_source: self.location_source,
+            networking: self.networking,
+        }
     }
 }
 
@@ -304,7 +212,7 @@ pub fn default_settings() -> anyhow::Result<Settings> {
     }
     let given = ["fedgate gateway", "--hub-kubeconfig", "-"];
     let parsed = <Gateway as clap::Parser>::try_parse_from(given)?;
-    Ok(parsed.args.into_config()?.settings)
+    Ok(parsed.args.settings())
 }
 
 /// Parses `4096` or `256Ki` to bytes.

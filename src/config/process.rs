@@ -1,6 +1,5 @@
 //! Flags of every role.
 
-use super::ConfigError;
 use crate::telemetry::LogFormat;
 use clap::Args;
 use fedgate_engine::plane::kubeconfig::Rules;
@@ -51,16 +50,18 @@ pub struct ProcessArgs {
 
 impl ProcessArgs {
     /// Checks that the flags are consistent.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        if self.admin_token_file.is_none() && !self.admin_address.ip().is_loopback() {
-            return Err(ConfigError::OpenAdmin(self.admin_address));
-        }
+    pub fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.admin_token_file.is_some() || self.admin_address.ip().is_loopback(),
+            "--admin-address {} can be reached from elsewhere, and most of its paths tell of tenants: give --admin-token-file (or FEDGATE_ADMIN_TOKEN_FILE), or choose an address such as 127.0.0.1:8080",
+            self.admin_address
+        );
         Ok(())
     }
 
     /// Namespace and name of the Lease; `None` without election.
-    pub fn lease(&self, namespace: String, name: String) -> Option<(String, String)> {
-        self.leader_elect.then_some((namespace, name))
+    pub fn lease(&self, namespace: &str, name: &str) -> Option<(String, String)> {
+        self.leader_elect.then(|| (namespace.to_owned(), name.to_owned()))
     }
 
     /// Restrictions on kubeconfigs.

@@ -1,6 +1,6 @@
 //! The flags that say where the projects are.
 
-use super::ConfigError;
+use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use fedgate_engine::plane::{
     client::Connection,
@@ -55,29 +55,58 @@ pub struct ProjectArgs {
 
 impl ProjectArgs {
     /// An error if a flag is missing that the mode needs, or one is given that it does not read.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let mode = match self.project_mode {
-            ProjectMode::Single => "single",
-            ProjectMode::Directory => "directory",
-            ProjectMode::Secrets => "secrets",
-            ProjectMode::Milo => "milo",
-        };
-        self.belong_to(mode)?;
-        match self.project_mode {
-            ProjectMode::Directory if self.project_directory.is_none() => Err(ConfigError::Missing {
-                mode,
-                flag: "--project-directory",
-                variable: "FEDGATE_PROJECT_DIRECTORY",
-                meaning: "name the folder of the projects' kubeconfigs",
-            }),
-            ProjectMode::Secrets if self.project_secrets_namespace.is_none() => Err(ConfigError::Missing {
-                mode,
-                flag: "--project-secrets-namespace",
-                variable: "FEDGATE_PROJECT_SECRETS_NAMESPACE",
-                meaning: "name the namespace of the Secrets with label fedgate.dev/project=true",
-            }),
-            _ => Ok(()),
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let mode = self.project_mode.to_possible_value();
+        let mode = mode.as_ref().map_or("", |mode| mode.get_name());
+        let flags: [(_, &[&str], _); 7] = [
+            (
+                "--project-kubeconfig",
+                &["single", "milo"],
+                self.project_kubeconfig.is_some(),
+            ),
+            (
+                "--discovery-kubeconfig",
+                &["milo"],
+                self.discovery_kubeconfig.is_some(),
+            ),
+            (
+                "--internal-service-discovery",
+                &["milo"],
+                self.internal_service_discovery,
+            ),
+            ("--project-selector", &["milo"], self.project_selector.is_some()),
+            (
+                "--project-directory",
+                &["directory"],
+                self.project_directory.is_some(),
+            ),
+            (
+                "--project-secrets-namespace",
+                &["secrets"],
+                self.project_secrets_namespace.is_some(),
+            ),
+            (
+                "--project-secrets-kubeconfig",
+                &["secrets"],
+                self.project_secrets_kubeconfig.is_some(),
+            ),
+        ];
+        for (flag, modes, is_given) in flags {
+            ensure!(
+                !is_given || modes.contains(&mode),
+                "{flag} has no meaning with --project-mode {mode}; leave it out or choose --project-mode {}",
+                modes[0]
+            );
         }
+        ensure!(
+            mode != "directory" || self.project_directory.is_some(),
+            "--project-mode {mode} needs --project-directory (or FEDGATE_PROJECT_DIRECTORY); name the folder of the projects' kubeconfigs"
+        );
+        ensure!(
+            mode != "secrets" || self.project_secrets_namespace.is_some(),
+            "--project-mode {mode} needs --project-secrets-namespace (or FEDGATE_PROJECT_SECRETS_NAMESPACE); name the namespace of the Secrets with label fedgate.dev/project=true"
+        );
+        Ok(())
     }
 
     /// The flag and the kubeconfig of the plane that has the Secrets or Projects; `None` for the hub. Without a path it is the
@@ -129,54 +158,6 @@ impl ProjectArgs {
             MiloForm::ControlPlanes
         } else {
             MiloForm::Projects
-        }
-    }
-
-    /// An error if a flag is given that the chosen mode does not read.
-    fn belong_to(&self, chosen: &'static str) -> Result<(), ConfigError> {
-        let flags: [(_, &[&'static str], _); 7] = [
-            (
-                "--project-kubeconfig",
-                &["single", "milo"],
-                self.project_kubeconfig.is_some(),
-            ),
-            (
-                "--discovery-kubeconfig",
-                &["milo"],
-                self.discovery_kubeconfig.is_some(),
-            ),
-            (
-                "--internal-service-discovery",
-                &["milo"],
-                self.internal_service_discovery,
-            ),
-            ("--project-selector", &["milo"], self.project_selector.is_some()),
-            (
-                "--project-directory",
-                &["directory"],
-                self.project_directory.is_some(),
-            ),
-            (
-                "--project-secrets-namespace",
-                &["secrets"],
-                self.project_secrets_namespace.is_some(),
-            ),
-            (
-                "--project-secrets-kubeconfig",
-                &["secrets"],
-                self.project_secrets_kubeconfig.is_some(),
-            ),
-        ];
-        let mut others = flags
-            .into_iter()
-            .filter(|(_, modes, given)| *given && !modes.contains(&chosen));
-        match others.next() {
-            Some((flag, modes, _)) => Err(ConfigError::OtherMode {
-                flag,
-                mode: chosen,
-                wanted: modes[0],
-            }),
-            None => Ok(()),
         }
     }
 }

@@ -9,16 +9,16 @@ use std::path::PathBuf;
 pub struct ReturnsArgs {
     /// Kubeconfig of the member's API server. Default: the service account of the Pod.
     #[arg(long, env = "FEDGATE_MEMBER_KUBECONFIG", value_name = "PATH")]
-    pub member_kubeconfig: Option<PathBuf>,
+    pub(crate) member_kubeconfig: Option<PathBuf>,
     /// Kubeconfig of the Karmada hub, for user fedgate-cell-NAME of group fedgate-cells.
     #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
-    pub hub_kubeconfig: PathBuf,
+    pub(crate) hub_kubeconfig: PathBuf,
     /// Name of the member's Karmada Cluster.
     #[arg(long, env = "FEDGATE_CELL_NAME", value_name = "NAME")]
-    pub name: String,
+    pub(crate) name: String,
     /// The kinds that the gateway has: those with returns are watched.
     #[command(flatten)]
-    pub kinds: KindsArgs,
+    pub(crate) kinds: KindsArgs,
     /// Namespace of the Lease at the member.
     #[arg(
         long,
@@ -26,7 +26,7 @@ pub struct ReturnsArgs {
         value_name = "NS",
         default_value = "fedgate-system"
     )]
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// Name of the Lease.
     #[arg(
         long,
@@ -34,7 +34,7 @@ pub struct ReturnsArgs {
         value_name = "NAME",
         default_value = "fedgate-returns"
     )]
-    pub lease_name: String,
+    pub(crate) lease_name: String,
     /// Flags of every role.
     #[command(flatten)]
     pub process: ProcessArgs,

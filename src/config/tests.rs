@@ -5,15 +5,16 @@ use clap::Parser;
 use fedgate_engine::plane::discovery::MiloForm;
 use std::path::Path;
 
-fn parse(arguments: &[&str]) -> Result<GatewayConfig, String> {
+fn parse(arguments: &[&str]) -> Result<GatewayArgs, String> {
     #[derive(Debug, Parser)]
     struct Gateway {
         #[command(flatten)]
         args: GatewayArgs,
     }
     let given = ["fedgate", "--hub-kubeconfig", "/hub"].iter().chain(arguments);
-    let parsed = Gateway::try_parse_from(given).map_err(|e| e.to_string())?;
-    parsed.args.into_config().map_err(|e| e.to_string())
+    let args = Gateway::try_parse_from(given).map_err(|e| e.to_string())?.args;
+    args.check().map_err(|e| e.to_string())?;
+    Ok(args)
 }
 
 #[test]
@@ -21,18 +22,15 @@ fn defaults_are_those_of_the_contract() {
     let config = parse(&[]).unwrap();
     assert_eq!(config.projects.project_mode, ProjectMode::Single);
     assert_eq!(config.projects.project_kubeconfig, None);
-    assert_eq!(config.settings.city_linger, Duration::from_mins(1));
-    assert_eq!(config.settings.status_interval, Duration::from_millis(250));
-    assert_eq!(config.settings.release_after, None);
+    let settings = config.settings();
+    assert_eq!(settings.city_linger, Duration::from_mins(1));
+    assert_eq!(settings.status_interval, Duration::from_millis(250));
+    assert_eq!(settings.release_after, None);
     assert_eq!(
-        config.lease,
+        config.lease(),
         Some(("fedgate-system".to_owned(), "fedgate-gateway".to_owned()))
     );
-    assert!(
-        config.settings.manage_interpreters
-            && !config.settings.require_owner
-            && !config.process.rules().plain_http
-    );
+    assert!(settings.manage_interpreters && !settings.require_owner && !config.process.rules().plain_http);
     assert_eq!(config.process.workers, 32);
 }
 
@@ -45,9 +43,10 @@ fn values_are_read_as_people_write_them() {
         "--require-owner",
     ])
     .unwrap();
-    assert_eq!(config.settings.release_after, Some(Duration::from_mins(90)));
-    assert_eq!(config.lease, None);
-    assert!(config.settings.require_owner);
+    let settings = config.settings();
+    assert_eq!(settings.release_after, Some(Duration::from_mins(90)));
+    assert_eq!(config.lease(), None);
+    assert!(settings.require_owner);
     for bad in ["0s", "-1s", "soon", "5"] {
         assert!(
             parse(&[&format!("--city-linger={bad}")])

@@ -1,9 +1,9 @@
 //! The process around a cell.
 
-use super::{BUILD, Start, StartError};
-use crate::config::{CellConfig, Quota};
+use super::{BUILD, Start};
+use crate::config::{CellArgs, Quota};
 use fedgate_api::names::ProjectKey;
-use fedgate_cell::{SWEEP_INTERVAL, Setup, projects::Projects};
+use fedgate_cell::{Cell, SWEEP_INTERVAL, Setup, projects::Projects};
 use fedgate_engine::{
     metrics::PlaneKind,
     plane::discovery::{self, CredentialSource, ProjectSource},
@@ -13,38 +13,37 @@ use futures::{FutureExt, StreamExt};
 use std::{path::PathBuf, sync::Arc};
 
 /// Runs a cell until `shutdown`, then waits for its writes in flight and releases the Lease.
-pub async fn run_cell(
-    config: CellConfig,
-    shutdown: impl Future<Output = ()> + Send,
-) -> Result<(), StartError> {
-    let mut start = Start::new("cell", "cell", config.process)?;
-    let own = config.cell_kubeconfig.as_deref();
+pub async fn run_cell(args: CellArgs, shutdown: impl Future<Output = ()> + Send) -> anyhow::Result<()> {
+    let mut start = Start::new("cell", "cell", args.process.clone())?;
+    let own = args.cell_kubeconfig.as_deref();
     let cell = start.follow("--cell-kubeconfig", own, PlaneKind::Cell)?;
     // Lease renewals must not queue behind the workers' calls, so the Lease has its own client.
     let election = start.follow("--cell-kubeconfig", own, PlaneKind::Cell)?;
-    let hub = match config.hub_kubeconfig.as_deref() {
+    let hub = match args.hub_kubeconfig.as_deref() {
         Some(path) => Some(start.follow("--hub-kubeconfig", Some(path), PlaneKind::Hub)?),
         None => None,
     };
     let admin = start.open_admin(None).await?;
-    let setup = start.setup(config.lease, &election, SWEEP_INTERVAL);
-    let found = match &config.quota {
+    let setup = start.setup(args.lease(), &election, SWEEP_INTERVAL);
+    let quota = args.quota();
+    let found = match &quota {
         Quota::Directory(path) => {
             let source = ProjectSource::Directory { path: path.clone() };
             discovery::discover(&source, &start.clients, start.rules)
         }
         Quota::Off | Quota::Below(_) | Quota::Own(_) => futures::stream::pending().boxed(),
     };
-    let name = config.settings.cell.clone();
+    let settings = args.settings();
+    let name = settings.cell.clone();
     let planes = Setup {
         cell,
         hub,
-        projects: match config.quota {
+        projects: match quota {
             Quota::Off | Quota::Directory(_) => Projects::Discovered,
             Quota::Below(path) => on_demand(&start, Some(path), |project| Some(path_of(project))),
-            Quota::Own(_) => on_demand(&start, config.cell_kubeconfig, |_| None),
+            Quota::Own(_) => on_demand(&start, args.cell_kubeconfig, |_| None),
         },
-        settings: config.settings,
+        settings,
     };
     let role = fedgate_cell::new(planes, setup);
     let operations = Operations::new(role.clone(), start.status.process.clone());
@@ -63,7 +62,7 @@ pub async fn run_cell(
 
 /// Connects to each project when it is needed, with one kubeconfig for all; `below` is the path of a project's control plane.
 fn on_demand(
-    start: &Start,
+    start: &Start<Cell>,
     kubeconfig: Option<PathBuf>,
     below: fn(&ProjectKey) -> Option<String>,
 ) -> Projects {

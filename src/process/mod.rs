@@ -5,8 +5,9 @@ mod returns;
 
 pub use self::{cell::run_cell, returns::run_returns};
 
-use crate::config::{self, GatewayConfig, ProcessArgs};
-use fedgate_admin::{AdminError, AdminSource, Token};
+use crate::config::{self, AdminAuth, GatewayArgs, ProcessArgs};
+use anyhow::anyhow;
+use fedgate_admin::{AdminSource, Token};
 use fedgate_engine::{
     backoff::Backoff,
     clock::Clock,
@@ -14,12 +15,12 @@ use fedgate_engine::{
     plane::{
         client::{Clients, Connection},
         discovery::{self, CredentialSource, ProjectEvent},
-        kubeconfig::{KubeconfigError, Rules},
+        kubeconfig::Rules,
         lease::{Lease, LeaseHandle},
     },
     runtime::{Runtime, Setup, role::Role},
 };
-use fedgate_kinds::{Kinds, LoadError};
+use fedgate_kinds::Kinds;
 use fedgate_operations::{
     OperationsSource, Time,
     views::{header::Process, starting::Starting},
@@ -43,36 +44,6 @@ const HUB_RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_s
 /// How long requests to the administrative address may take during the shutdown.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Reason why a role did not start. Each error names the object, the field and the next step.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The kubeconfig of the hub, of the cell, or of the plane with the projects' Secrets.
-    #[error("{flag}: {error}")]
-    Kubeconfig {
-        /// The flag that names the file.
-        flag: &'static str,
-        /// The error.
-        error: Box<KubeconfigError>,
-    },
-    /// A federated kind.
-    #[error(transparent)]
-    Kinds(#[from] LoadError),
-    /// None of the kinds has returns, so nothing is to be done at the member.
-    #[error(
-        "no kind has returns, so nothing is to be done here; name those of the gateway with --builtin-kinds and --interpreters"
-    )]
-    NoReturns,
-    /// The hub.
-    #[error(transparent)]
-    Hub(#[from] PreflightError),
-    /// The administrative address.
-    #[error(transparent)]
-    Admin(#[from] AdminError),
-    /// The process cannot handle signals or register its metrics.
-    #[error("{0}")]
-    System(String),
-}
-
 /// Version, revision and compiler of this executable.
 const BUILD: Build = Build {
     version: env!("CARGO_PKG_VERSION"),
@@ -81,9 +52,9 @@ const BUILD: Build = Build {
 };
 
 /// Completes when the process receives SIGTERM or SIGINT. A second signal ends the process at once.
-pub fn shutdown() -> Result<impl Future<Output = ()> + Send, StartError> {
+pub fn shutdown() -> anyhow::Result<impl Future<Output = ()> + Send> {
     use tokio::signal::unix::{SignalKind, signal};
-    let failed = |e: std::io::Error| StartError::System(format!("cannot listen for signals: {e}"));
+    let failed = |e: std::io::Error| anyhow!("cannot listen for signals: {e}");
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let (asked, mut told) = watch::channel(false);
@@ -106,26 +77,26 @@ pub fn shutdown() -> Result<impl Future<Output = ()> + Send, StartError> {
 }
 
 /// Runs the gateway until `shutdown`, then waits for its writes in flight and releases the Lease.
-pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
-    let mut start = Start::new("gateway", "hub", config.process)?;
-    let kinds = Kinds::load(&config.kinds.builtin_kinds, config.kinds.interpreters.as_deref())?;
-    let kubeconfig = Some(config.hub_kubeconfig.as_path());
+pub async fn run(args: GatewayArgs, shutdown: impl Future<Output = ()> + Send) -> anyhow::Result<()> {
+    let mut start = Start::new("gateway", "hub", args.process.clone())?;
+    let kinds = Kinds::load(&args.kinds.builtin_kinds, args.kinds.interpreters.as_deref())?;
+    let kubeconfig = Some(args.hub_kubeconfig.as_path());
     let hub = start.follow("--hub-kubeconfig", kubeconfig, PlaneKind::Hub)?;
     // Lease renewals must not queue behind the workers' calls, so the Lease has its own client.
     let election = start.follow("--hub-kubeconfig", kubeconfig, PlaneKind::Hub)?;
-    let projects = match config.projects.plane() {
+    let projects = match args.projects.plane() {
         Some((flag, path)) => start.follow(flag, path, PlaneKind::Project)?,
         None => hub.clone(),
     };
-    let reviewer = config.hub_reviews_tokens.then(|| hub.clone());
+    let reviewer = (args.admin_auth == AdminAuth::Hub).then(|| hub.clone());
     let admin = start.open_admin(reviewer).await?;
     let mut shutdown = std::pin::pin!(shutdown);
     tokio::select! {
         () = &mut shutdown => return Ok(()),
         checked = check(&hub, &kinds, &start.status.starting) => checked?,
     }
-    let setup = start.setup(config.lease, &election, config.settings.sweep_interval);
-    let gateway = fedgate_gateway::new(hub, kinds, config.settings, setup);
+    let setup = start.setup(args.lease(), &election, args.sweep_interval);
+    let gateway = fedgate_gateway::new(hub, kinds, args.settings(), setup);
     let operations =
         fedgate_gateway::operations::Operations::new(gateway.clone(), start.status.process.clone());
     tracing::info!(
@@ -133,7 +104,7 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
         version = BUILD.version,
         "the gateway has started"
     );
-    let events = discovery::discover(&config.projects.source(projects), &start.clients, start.rules);
+    let events = discovery::discover(&args.projects.source(projects), &start.clients, start.rules);
     start
         .run(admin, gateway, Arc::new(operations), events, shutdown)
         .await;
@@ -142,22 +113,22 @@ pub async fn run(config: GatewayConfig, shutdown: impl Future<Output = ()> + Sen
 }
 
 /// The parts of a process that do not depend on its role.
-struct Start {
+struct Start<R: Role> {
     process: ProcessArgs,
     metrics: Arc<Metrics>,
     clients: Clients,
     rules: Rules,
     identity: String,
-    status: Arc<RoleStatus>,
+    status: Arc<RoleStatus<R>>,
     /// Tasks that keep credentials up to date, and the metric of the Lease.
     background: JoinSet<()>,
     lease: LeaseHandle,
 }
 
-impl Start {
+impl<R: Role> Start<R> {
     /// `queue` is the name of the queue in the workqueue metrics. Until the role runs, a plane of kind `awaited` is awaited.
-    fn new(queue: &'static str, awaited: &'static str, process: ProcessArgs) -> Result<Self, StartError> {
-        let metrics = Metrics::of(queue).map_err(|e| StartError::System(format!("metrics: {e}")))?;
+    fn new(queue: &'static str, awaited: &'static str, process: ProcessArgs) -> anyhow::Result<Self> {
+        let metrics = Metrics::of(queue).map_err(|e| anyhow!("metrics: {e}"))?;
         metrics.built(BUILD);
         let identity = identity();
         Ok(Self {
@@ -178,22 +149,19 @@ impl Start {
         flag: &'static str,
         kubeconfig: Option<&Path>,
         plane: PlaneKind,
-    ) -> Result<Connection, StartError> {
+    ) -> anyhow::Result<Connection> {
         let login = CredentialSource {
             kubeconfig: kubeconfig.map(Path::to_owned),
             below: None,
         };
         let connected = discovery::connect(plane, login, &self.clients, self.rules);
-        let (connection, work) = connected.map_err(|error| StartError::Kubeconfig {
-            flag,
-            error: Box::new(error),
-        })?;
+        let (connection, work) = connected.map_err(|error| anyhow!("{flag}: {error}"))?;
         self.background.spawn(work);
         Ok(connection)
     }
 
     /// Opens the administrative address; `reviewer` is the hub that reviews tokens which are not the file's.
-    async fn open_admin(&self, reviewer: Option<Connection>) -> Result<AdminServer, StartError> {
+    async fn open_admin(&self, reviewer: Option<Connection>) -> anyhow::Result<AdminServer> {
         let bound = fedgate_admin::bind(fedgate_admin::Settings {
             address: self.process.admin_address,
             token: self.process.admin_token_file.clone().map(Token::of),
@@ -237,7 +205,7 @@ impl Start {
     }
 
     /// Runs the role until `shutdown`.
-    async fn run<R: Role>(
+    async fn run(
         self,
         admin: AdminServer,
         role: Arc<Runtime<R>>,
@@ -304,41 +272,15 @@ impl AdminServer {
     }
 }
 
-/// Functions of a role for the administrative address.
-trait RoleView: Send + Sync {
-    fn live(&self) -> Result<(), String>;
-    fn ready(&self) -> Result<(), String>;
-    fn gauges(&self) -> Gauges;
-    fn describe(&self) -> serde_json::Value;
-}
-
-impl<R: Role> RoleView for Runtime<R> {
-    fn live(&self) -> Result<(), String> {
-        Self::live(self)
-    }
-
-    fn ready(&self) -> Result<(), String> {
-        Self::ready(self)
-    }
-
-    fn gauges(&self) -> Gauges {
-        Self::gauges(self)
-    }
-
-    fn describe(&self) -> serde_json::Value {
-        Self::describe(self)
-    }
-}
-
 /// Data of the administrative address, available before the role runs.
-struct RoleStatus {
+struct RoleStatus<R: Role> {
     metrics: Arc<Metrics>,
     process: Process,
     starting: Arc<Starting>,
-    role: OnceLock<(Arc<dyn RoleView>, Arc<dyn OperationsSource>)>,
+    role: OnceLock<(Arc<Runtime<R>>, Arc<dyn OperationsSource>)>,
 }
 
-impl RoleStatus {
+impl<R: Role> RoleStatus<R> {
     /// Until the role runs, a plane of this kind is awaited.
     fn new(metrics: &Arc<Metrics>, identity: &str, awaited: &'static str) -> Arc<Self> {
         let process = Process {
@@ -354,23 +296,23 @@ impl RoleStatus {
         })
     }
 
-    fn role(&self) -> Option<&dyn RoleView> {
+    fn role(&self) -> Option<&Runtime<R>> {
         self.role.get().map(|(role, _)| &**role)
     }
 }
 
-impl AdminSource for RoleStatus {
+impl<R: Role> AdminSource for RoleStatus<R> {
     fn live(&self) -> Result<(), String> {
-        self.role().map_or(Ok(()), RoleView::live)
+        self.role().map_or(Ok(()), Runtime::live)
     }
 
     fn ready(&self) -> Result<(), String> {
         self.role()
-            .map_or_else(|| Err(self.starting.reason()), RoleView::ready)
+            .map_or_else(|| Err(self.starting.reason()), Runtime::ready)
     }
 
     fn metrics(&self) -> Result<String, String> {
-        let figures = self.role().map_or_else(Gauges::default, RoleView::gauges);
+        let figures = self.role().map_or_else(Gauges::default, Runtime::gauges);
         self.metrics.render(&figures).map_err(|e| e.to_string())
     }
 
@@ -384,6 +326,6 @@ impl AdminSource for RoleStatus {
 
     fn planes(&self) -> serde_json::Value {
         self.role()
-            .map_or_else(|| serde_json::json!({}), RoleView::describe)
+            .map_or_else(|| serde_json::json!({}), Runtime::describe)
     }
 }

@@ -1,6 +1,6 @@
 //! The process around the returns of a member.
 
-use super::{BUILD, Start, StartError};
+use super::{BUILD, Start};
 use crate::config::ReturnsArgs;
 use fedgate_engine::metrics::PlaneKind;
 use fedgate_kinds::Kinds;
@@ -10,17 +10,15 @@ use futures::StreamExt;
 use std::sync::Arc;
 
 /// Runs the returns of a member until `shutdown`, then waits for the writes in flight and releases the Lease.
-pub async fn run_returns(
-    args: ReturnsArgs,
-    shutdown: impl Future<Output = ()> + Send,
-) -> Result<(), StartError> {
-    let lease = args.process.lease(args.namespace, args.lease_name);
+pub async fn run_returns(args: ReturnsArgs, shutdown: impl Future<Output = ()> + Send) -> anyhow::Result<()> {
+    let lease = args.process.lease(&args.namespace, &args.lease_name);
     let mut start = Start::new("returns", "cell", args.process)?;
     let kinds = Kinds::load(&args.kinds.builtin_kinds, args.kinds.interpreters.as_deref())?;
     let kinds = kinds.federated;
-    if kinds.iter().all(|kind| kind.returns.is_empty()) {
-        return Err(StartError::NoReturns);
-    }
+    anyhow::ensure!(
+        kinds.iter().any(|kind| !kind.returns.is_empty()),
+        "no kind has returns, so nothing is to be done here; name those of the gateway with --builtin-kinds and --interpreters"
+    );
     let own = args.member_kubeconfig.as_deref();
     let member = start.follow("--member-kubeconfig", own, PlaneKind::Cell)?;
     // Lease renewals must not queue behind the workers' calls, so the Lease has its own client.

@@ -5,6 +5,7 @@
 
 mod json;
 
+use anyhow::anyhow;
 use serde_json::Value;
 use std::{
     borrow::Cow,
@@ -27,22 +28,6 @@ pub enum LogFormat {
     Pretty,
 }
 
-/// Reason why logging could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum TelemetryError {
-    /// The filter is invalid.
-    #[error("--log-level {filter:?}: {cause}; write a level such as info, or info,fedgate=debug")]
-    Filter {
-        /// The given filter.
-        filter: String,
-        /// The parse error.
-        cause: String,
-    },
-    /// Logging is already initialized.
-    #[error("logging is already set up in this process: {0}")]
-    Twice(#[from] tracing_subscriber::util::TryInitError),
-}
-
 /// Maximum length of a field in a line that is cut, in characters.
 const FIELD_CAP: usize = 1_024;
 /// Maximum length of a line before it is cut: bytes of a JSON line, characters of a readable line.
@@ -61,10 +46,9 @@ fn shows(metadata: &Metadata<'_>) -> bool {
 }
 
 /// Starts logging to standard error, once per process.
-pub fn begin(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
-    let parsed = parsed(filter).map_err(|cause| TelemetryError::Filter {
-        filter: filter.to_owned(),
-        cause,
+pub fn begin(format: LogFormat, filter: &str) -> anyhow::Result<()> {
+    let parsed = parsed(filter).map_err(|cause| {
+        anyhow!("--log-level {filter:?}: {cause}; write a level such as info, or info,fedgate=debug")
     })?;
     let registry = tracing_subscriber::registry().with(parsed).with(filter_fn(shows));
     let layer = fmt::layer().with_writer(Lines(format));

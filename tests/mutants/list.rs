@@ -390,20 +390,20 @@ mutants! {
             "engine/executor::tests::without_the_right_nothing_is_sent_not_even_a_read";
     }
     "crates/engine/src/plane/watch/mod.rs" {
-        restored_plane_not_noticed:
-            "events.version() < highest" => "false",
-            "engine/plane::watch::tests::restored::a_server_with_an_older_state_is_read_anew";
+        version_of_a_server_that_was_away_not_asked:
+            "self.doubt.max(doubt)" => "if matches!(doubt, Doubt::OnceOpen) { self.doubt } else { self.doubt.max(doubt) }",
+            "engine/plane::watch::tests::restored::a_server_behind_a_proxy_that_ends_its_watches_or_answers_for_it_is_read_anew";
     }
     "crates/engine/src/plane/watch/list_watch.rs" {
+        restored_plane_not_noticed:
+            "self.version < self.status.highest.fetch_max(self.version, Ordering::Relaxed)" => "false",
+            "engine/plane::watch::tests::restored::a_server_with_an_older_state_is_read_anew";
         restored_server_watched_in_silence:
             "has < known" => "false",
             "engine/plane::watch::tests::restored::a_server_with_an_older_state_is_read_anew";
         lost_write_not_missed:
             "self.version.max(written)" => "self.version",
             "engine/plane::watch::tests::restored::a_server_that_lost_an_answered_write_is_read_anew";
-        version_of_a_server_that_was_away_not_asked:
-            "self.doubt.max(doubt)" => "if matches!(doubt, Doubt::OnceOpen) { self.doubt } else { self.doubt.max(doubt) }",
-            "engine/plane::watch::tests::restored::a_server_behind_a_proxy_that_ends_its_watches_or_answers_for_it_is_read_anew";
     }
     "crates/engine/src/store/table/mod.rs" {
         older_versions_of_a_restored_plane_ignored:
@@ -421,7 +421,7 @@ mutants! {
             "self.read(response, members::ANSWER_BYTES)" => "self.read(response, self.limits.answer_bytes)",
             "engine/plane::client::tests::an_answer_of_a_member_that_is_larger_than_an_object_is_not_read";
         members_share_the_permits_of_the_hub:
-            "self.members.places(member)" => "self.members.places(\"\")",
+            "self.members.get(member.to_owned(), new)" => "self.members.get(String::new(), new)",
             "engine/plane::client::tests::a_member_that_answers_nothing_holds_up_neither_the_hub_nor_another_member";
     }
     "crates/engine/src/plane/client/fence.rs" {

@@ -167,7 +167,11 @@ fn client(
     kind: PlaneKind,
     name: &str,
 ) -> PlaneClient {
-    clients.plane_of(kind, Wire::new(simulator.service(name, user), cut.subscribe()))
+    clients.plane_of(
+        kind,
+        None,
+        Wire::new(simulator.service(name, user), cut.subscribe()),
+    )
 }
 
 /// Karmada with the cells at a hub.

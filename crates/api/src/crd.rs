@@ -1,69 +1,49 @@
-//! The custom resource definitions: two schemas from one set of types (contract: api.md §6).
+//! The custom resource definitions: schemas from one set of types (contract: api.md §6).
 //!
-//! The derive gives structure, required fields, defaults and list types. That is all `WorkloadDeployment` and Instance
-//! carry, because controllers and Karmada write them. The Workload's spec, which people write, also gets the bounds
-//! of [`strict`](super::strict) and the CEL rules of [`rules`](super::rules).
+//! The derive gives structure, required fields, defaults and list types. `WorkloadDeployment` and Instance carry little else,
+//! because controllers and Karmada write them. The Workload's spec, which people write, also gets bounds and CEL rules; what
+//! is added is in `schemas.yaml`.
 
-use super::{Instance, Reason, Workload, WorkloadDeployment, conditions::types, rules, schema, strict};
+use super::{Instance, Workload, WorkloadDeployment, rules, schema};
 pub use schema::SchemaError;
 
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-/// The definition of Workload, with the strict schema and a default for the whole status: without a condition `Ready`
-/// kstatus would take a new Workload for one that is done.
+/// The definition of Workload, with the strict schema.
 pub fn workload() -> Result<Value, SchemaError> {
-    let mut crd = plain::<Workload>();
-    let root = schema_of(&mut crd);
-    strict::apply(root)?;
-    rules::apply(root)?;
-    schema::at(root, "status")?.insert("default".to_owned(), first_workload_status());
-    // A Workload that exists already can still be edited and released.
-    let rule = format!("oldSelf.hasValue() || size(self.metadata.name) <= {WORKLOAD_NAME_LIMIT}");
-    let name = json!([{"rule": rule, "optionalOldSelf": true, "message": LONG_NAME}]);
-    schema::at(root, "")?.insert("x-kubernetes-validations".to_owned(), name);
-    Ok(crd)
+    definition::<Workload>("Workload")
 }
 
 /// Longest name of a Workload: its deployments, Instances and Pods carry it as a label value.
 pub const WORKLOAD_NAME_LIMIT: usize = 63;
 
-/// Message of the API server for a longer name.
-const LONG_NAME: &str =
-    "metadata.name must have at most 63 characters, because it is a label value of the instances";
-
-/// Most Instances that a deployment may have, whatever a cell is set to: without a bound a number of nine digits would be
-/// carried to every cell before one refuses it.
+/// Most Instances that the definition admits in a deployment, whatever a cell is set to.
 pub const MAX_REPLICAS: u32 = 10_000;
-
-/// Message of the API server for a deployment without a place.
-const NO_PLACE: &str = "at least one of cityCode and locationRef must be set";
 
 /// The definition of `WorkloadDeployment`, with the plain schema, a bound of its count, and the rule that it has a place.
 pub fn workload_deployment() -> Result<Value, SchemaError> {
-    let mut crd = plain::<WorkloadDeployment>();
-    let root = schema_of(&mut crd);
-    schema::at(root, "")?.remove("required");
-    let count = schema::at(root, "spec.scaleSettings.minReplicas")?;
-    count.insert("minimum".to_owned(), json!(0));
-    count.insert("maximum".to_owned(), json!(MAX_REPLICAS));
-    let place = json!([{"rule": "has(self.cityCode) || has(self.locationRef)", "message": NO_PLACE}]);
-    schema::at(root, "spec")?.insert("x-kubernetes-validations".to_owned(), place);
-    Ok(crd)
+    definition::<WorkloadDeployment>("WorkloadDeployment")
 }
 
 /// The definition of Instance, with the plain schema and a default for the whole status.
 pub fn instance() -> Result<Value, SchemaError> {
-    let mut crd = plain::<Instance>();
-    let root = schema_of(&mut crd);
-    schema::at(root, "")?.remove("required");
-    schema::at(root, "status")?.insert("default".to_owned(), first_instance_status());
-    Ok(crd)
+    definition::<Instance>("Instance")
 }
 
 /// All three, sorted by name.
 pub fn all() -> Result<Vec<Value>, SchemaError> {
     Ok(vec![instance()?, workload_deployment()?, workload()?])
+}
+
+fn definition<K: CustomResourceExt>(kind: &str) -> Result<Value, SchemaError> {
+    let mut crd = plain::<K>();
+    let root = schema_of(&mut crd);
+    if kind != "Workload" {
+        schema::at(root, "")?.remove("required");
+    }
+    rules::apply(kind, root)?;
+    Ok(crd)
 }
 
 fn plain<K: CustomResourceExt>() -> Value {
@@ -74,30 +54,6 @@ fn plain<K: CustomResourceExt>() -> Value {
 
 fn schema_of(crd: &mut Value) -> &mut Value {
     &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-}
-
-fn first_condition(type_: &str, reason: Reason, message: &str) -> Value {
-    json!({"type": type_, "status": "Unknown", "reason": reason.as_str(), "message": message,
-           "lastTransitionTime": "1970-01-01T00:00:00Z"})
-}
-
-fn pending(type_: &str) -> Value {
-    first_condition(type_, Reason::Pending, "Waiting for controller")
-}
-
-fn first_workload_status() -> Value {
-    json!({"deployments": 0, "replicas": 0, "currentReplicas": 0, "desiredReplicas": 0, "readyReplicas": 0,
-           "updatedReplicas": 0, "conditions": [pending(types::READY)]})
-}
-
-fn first_instance_status() -> Value {
-    let quota = "Waiting for quota evaluation";
-    json!({"conditions": [
-        pending(types::PROGRAMMED),
-        pending(types::AVAILABLE),
-        pending(types::READY),
-        first_condition(types::QUOTA_GRANTED, Reason::PendingEvaluation, quota),
-    ]})
 }
 
 #[cfg(test)]
@@ -217,12 +173,27 @@ mod tests {
     }
 
     #[test]
+    fn first_conditions_have_types_and_reasons_of_ours() {
+        for mut crd in [workload().unwrap(), instance().unwrap()] {
+            let status = &schema_of(&mut crd)["properties"]["status"]["default"];
+            let first: Vec<crate::Condition> = serde_json::from_value(status["conditions"].clone()).unwrap();
+            assert!(
+                first
+                    .iter()
+                    .all(|one| crate::Reason::parse(&one.reason).is_some()),
+                "{first:?}"
+            );
+            assert!(crate::conditions::find(&first, crate::conditions::types::READY).is_some());
+        }
+    }
+
+    #[test]
     fn a_name_that_is_no_label_value_is_refused() {
         let mut crd = workload().unwrap();
         let rules = &schema_of(&mut crd)["x-kubernetes-validations"];
         assert_eq!(
             rules[0]["rule"],
-            "oldSelf.hasValue() || size(self.metadata.name) <= 63"
+            format!("oldSelf.hasValue() || size(self.metadata.name) <= {WORKLOAD_NAME_LIMIT}")
         );
         assert_eq!(
             rules[0]["optionalOldSelf"], true,
@@ -244,6 +215,7 @@ mod tests {
                 assert_eq!(placed, !node["x-kubernetes-validations"].is_null(), "{path}");
                 let bound = path == ".spec.scaleSettings.minReplicas";
                 assert_eq!(bound, !node["maximum"].is_null(), "{path}");
+                assert!(!bound || node["maximum"] == MAX_REPLICAS, "{path}");
                 assert!(
                     node["maxItems"].is_null() && node["maxProperties"].is_null(),
                     "{path}"

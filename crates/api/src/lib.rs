@@ -25,7 +25,6 @@ mod runtime;
 mod scale;
 mod schema;
 mod selector;
-mod strict;
 mod template;
 mod unknown;
 mod volume;

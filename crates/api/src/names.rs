@@ -3,25 +3,10 @@
 use sha2::{Digest, Sha256};
 use std::{fmt, sync::Arc};
 
-/// Why a text is not a valid name.
+/// Why a text is not a valid name, with the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NameError {
-    /// A city code that is no valid, non-empty label value of at most 63 characters.
-    #[error(
-        "city code {0:?} is not a label value: 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit"
-    )]
-    CityCode(String),
-    /// The name of a location that is no valid, non-empty label value of at most 63 characters.
-    #[error(
-        "location {0:?} is not a label value: 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit"
-    )]
-    Location(String),
-    /// A project key with `_`, over 55 characters, or no label value.
-    #[error(
-        "project key {0:?} is refused: it must have 1 to 55 letters, digits, '-', '.' or '/' and no '_'; rename the file, Secret or Project"
-    )]
-    ProjectKey(String),
-}
+#[error("{0}")]
+pub struct NameError(String);
 
 macro_rules! shared_text {
     ($(#[$doc:meta])* $name:ident) => {
@@ -102,12 +87,14 @@ pub fn is_label_value(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-fn label_value(text: Arc<str>, refused: fn(String) -> NameError) -> Result<Arc<str>, NameError> {
+/// Accepts a non-empty label value for `what`.
+fn label_value(text: Arc<str>, what: &str) -> Result<Arc<str>, NameError> {
     if is_label_value(&text) {
-        Ok(text)
-    } else {
-        Err(refused(text.to_string()))
+        return Ok(text);
     }
+    Err(NameError(format!(
+        "{what} {text:?} is not a label value: 1 to 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit"
+    )))
 }
 
 /// Whether `text` is a DNS-1123 subdomain, the rule of most object names.
@@ -131,14 +118,14 @@ impl CityCode {
 
     /// The same of a text that is shared already.
     pub fn of_word(text: Arc<str>) -> Result<Self, NameError> {
-        label_value(text, NameError::CityCode).map(Self)
+        label_value(text, "city code").map(Self)
     }
 }
 
 impl LocationName {
     /// Accepts a non-empty label value, since the name is the value of labels.
     pub fn of_word(text: Arc<str>) -> Result<Self, NameError> {
-        label_value(text, NameError::Location).map(Self)
+        label_value(text, "location").map(Self)
     }
 }
 
@@ -149,7 +136,9 @@ impl ProjectKey {
         if text.len() <= 55 && !text.contains('_') && is_label_value(&text.replace('/', "_")) {
             Ok(Self(text.into()))
         } else {
-            Err(NameError::ProjectKey(text.to_owned()))
+            Err(NameError(format!(
+                "project key {text:?} is refused: it must have 1 to 55 letters, digits, '-', '.' or '/' and no '_'; rename the file, Secret or Project"
+            )))
         }
     }
 
@@ -313,7 +302,8 @@ mod tests {
     fn a_city_code_is_a_label_value_and_keeps_its_case() {
         assert_eq!(CityCode::parse("DFW").unwrap().as_str(), "DFW");
         for bad in ["", "a b", "-a", "a-", &"x".repeat(64)] {
-            assert_eq!(CityCode::parse(bad), Err(NameError::CityCode(bad.to_owned())));
+            let error = CityCode::parse(bad).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("city code {bad:?} is")), "{error}");
         }
     }
 

@@ -55,7 +55,7 @@ pub struct IngressPort {
     pub protocol: Option<String>,
     /// Number or name of the port; absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<AnyPort>")]
+    #[schemars(schema_with = "any_port")]
     pub port: Option<IntOrString>,
     /// Last port of a range that begins at a numeric `port`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,16 +63,8 @@ pub struct IngressPort {
 }
 
 /// Schema of an integer or a text, without the generated text of k8s-openapi.
-struct AnyPort;
-
-impl JsonSchema for AnyPort {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "AnyPort".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"x-kubernetes-int-or-string": true})
-    }
+fn any_port(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"x-kubernetes-int-or-string": true})
 }
 
 /// Who may connect.

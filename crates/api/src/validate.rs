@@ -131,7 +131,7 @@ fn target(metric: &Metric, at: &str, found: &mut Vec<Problem>) {
         target.average_value.is_some(),
         target.average_utilization.is_some(),
     ];
-    refuse(found, "V4", at, set.iter().filter(|s| **s).count() != 1);
+    refuse(found, "V4", at, !is_one_set(set));
     for amount in [&target.value, &target.average_value].into_iter().flatten() {
         refuse(found, "V5", at, amount.nanos().is_none_or(|n| n <= 0));
     }
@@ -244,12 +244,7 @@ fn env(variable: &EnvVar, at: &str, found: &mut Vec<Problem>) {
         from.field_ref.is_some(),
         from.resource_field_ref.is_some(),
     ];
-    refuse(
-        found,
-        "V11",
-        &format!("{at}.valueFrom"),
-        set.iter().filter(|s| **s).count() != 1,
-    );
+    refuse(found, "V11", &format!("{at}.valueFrom"), !is_one_set(set));
 }
 
 fn volume(volume: &InstanceVolume, at: &str, found: &mut Vec<Problem>) {
@@ -258,7 +253,7 @@ fn volume(volume: &InstanceVolume, at: &str, found: &mut Vec<Problem>) {
         volume.config_map.is_some(),
         volume.secret.is_some(),
     ];
-    refuse(found, "V14", at, set.iter().filter(|s| **s).count() != 1);
+    refuse(found, "V14", at, !is_one_set(set));
     let Some(disk) = volume.disk.as_ref().map(|d| &d.template.spec) else {
         return;
     };
@@ -320,6 +315,11 @@ fn ingress(spec: &InstanceSpec, at: &str, found: &mut Vec<Problem>) {
             }
         }
     }
+}
+
+/// True if exactly one of the fields is set.
+fn is_one_set<const N: usize>(fields: [bool; N]) -> bool {
+    fields.into_iter().filter(|is_set| *is_set).count() == 1
 }
 
 fn repeats<'a>(names: impl Iterator<Item = &'a String>) -> bool {

@@ -124,6 +124,24 @@ const AFTER_DEFECT: Duration = Duration::from_secs(5);
 const RETRY_AFTER_CAP: Duration = Duration::from_secs(30);
 
 impl Failure {
+    /// A failure for which no server requires a delay.
+    pub(crate) fn new(
+        plane: &Plane,
+        verb: &'static str,
+        object: String,
+        category: Category,
+        message: &str,
+    ) -> Self {
+        Self {
+            plane: plane.clone(),
+            verb,
+            object,
+            category,
+            message: message.to_owned(),
+            retry_after: Duration::ZERO,
+        }
+    }
+
     /// Shortest time until a retry.
     pub fn retry_after(&self) -> Duration {
         match self.category {

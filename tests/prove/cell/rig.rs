@@ -125,7 +125,7 @@ impl Rig {
         let cut = Sender::new(false);
         let connect = |kind: PlaneKind, name: &str| {
             let wire = Wire::new(self.simulator.service(name, USER), cut.subscribe());
-            Connection::new(clients.plane_of(kind, wire))
+            Connection::new(clients.plane_of(kind, None, wire))
         };
         let began = self.began;
         let (discovery, found) = mpsc::unbounded_channel();
@@ -195,7 +195,7 @@ impl Rig {
     pub(super) fn connection(&self, kind: PlaneKind, name: &str) -> Connection {
         let cut = self.life.as_ref().unwrap().cut.subscribe();
         let clients = Clients::new(Limits::default(), Metrics::of("cell").unwrap().families.clone());
-        Connection::new(clients.plane_of(kind, Wire::new(self.simulator.service(name, USER), cut)))
+        Connection::new(clients.plane_of(kind, None, Wire::new(self.simulator.service(name, USER), cut)))
     }
 
     fn settings(&self) -> Settings {

@@ -53,7 +53,7 @@ pub struct Condition {
     #[schemars(length(max = 32768))]
     pub message: String,
     /// When `status` last changed; other fields do not move it.
-    #[schemars(with = "DateTime")]
+    #[schemars(schema_with = "date_time")]
     pub last_transition_time: Time,
     /// Generation of the object that carries the condition, as last acted upon. None in projections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,16 +62,8 @@ pub struct Condition {
 }
 
 /// Schema of a time.
-struct DateTime;
-
-impl JsonSchema for DateTime {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "DateTime".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "format": "date-time"})
-    }
+fn date_time(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "string", "format": "date-time"})
 }
 
 /// Whether a condition holds.
@@ -147,17 +139,7 @@ pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
 /// Whether an object serves: the status of its conditions `Ready` and `Available`. Others wait for a change of these,
 /// so it is written before steps of progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Serving([Presence; 2]);
-
-/// The status of a condition that may be missing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-enum Presence {
-    #[default]
-    Absent,
-    True,
-    False,
-    Unknown,
-}
+pub struct Serving([Option<ConditionStatus>; 2]);
 
 impl Serving {
     /// Reads a status.
@@ -173,17 +155,16 @@ impl Serving {
 
     /// Reads it by a function from a condition's type to its status.
     pub fn of_statuses<'a>(status: impl Fn(&str) -> Option<&'a str>) -> Self {
-        Self([types::READY, types::AVAILABLE].map(|of| match status(of) {
-            None => Presence::Absent,
-            Some("True") => Presence::True,
-            Some("False") => Presence::False,
-            Some(_) => Presence::Unknown,
+        Self([types::READY, types::AVAILABLE].map(|of| match status(of)? {
+            "True" => Some(ConditionStatus::True),
+            "False" => Some(ConditionStatus::False),
+            _ => Some(ConditionStatus::Unknown),
         }))
     }
 
     /// True if `Ready` is True.
     pub fn is_ready(self) -> bool {
-        self.0[0] == Presence::True
+        self.0[0] == Some(ConditionStatus::True)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The reasons of conditions, with their meanings and priorities (contract: api.md §8).
 
-use std::fmt;
+use crate::yaml;
+use std::{fmt, sync::LazyLock};
 
 macro_rules! reasons {
     (true: $($true_reason:ident = $true_meaning:literal,)*; $($level:literal: $($reason:ident = $meaning:literal,)*;)*) => {
@@ -164,88 +165,9 @@ impl fmt::Display for Reason {
 }
 
 /// The condition types of our objects (contract: api.md §8): object and type, the reasons of True, and those of False and
-/// Unknown. A condition that sums others up has their reasons too.
-pub const CONDITIONS: &[(&str, &str, &str)] = &[
-    (
-        "Workload Available",
-        "AvailablePlacementFound",
-        "NoAvailablePlacements NetworkNotFound InvalidTemplate SpecTooLarge",
-    ),
-    (
-        "placement Available",
-        "AvailableDeploymentFound",
-        "NoAvailableDeployments NoMatchingLocations DeploymentNameConflict ApplyFailed",
-    ),
-    (
-        "Workload Ready",
-        "ReplicasAvailable",
-        "InstancesProvisioning InstancesUpdating SurplusInstances NoCellReporting NoAvailableDeployments \
-         NetworkNotFound InvalidTemplate SpecTooLarge NoMatchingLocations DeploymentNameConflict",
-    ),
-    (
-        "Workload Stalled",
-        "NetworkNotFound InvalidTemplate SpecTooLarge NoMatchingLocations DeploymentNameConflict",
-        "",
-    ),
-    ("Workload AutoscalingReady", "", "AwaitingAutoscaler"),
-    (
-        "WorkloadDeployment Available",
-        "StableInstanceFound",
-        "InstancesProvisioning NoCellReporting NetworkProvisioning QuotaNotGranted ReferencedDataNotReady \
-         NoMatchingLocation AmbiguousServingLocation CityCodeMismatch LocationMismatch InvalidTemplate \
-         UnsupportedManagementPolicy Suspended SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong \
-         SourceNameReserved ApplyFailed",
-    ),
-    (
-        "ReplicasReady",
-        "ReplicasAvailable",
-        "QuotaExceeded AwaitingPropagation InstancesProvisioning Suspended UnsupportedManagementPolicy \
-         InvalidTemplate InstanceNameConflict QuotaBackendUnavailable ApplyFailed",
-    ),
-    (
-        "ReferencedDataReady",
-        "Ready",
-        "Resolving SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong SourceNameReserved",
-    ),
-    (
-        "Federated",
-        "Delivered",
-        "Propagating NoCellForCity NoCellForLocation ApplyFailed InvalidCityCode InvalidLocation PlaceConflict \
-         InvalidName SpecTooLarge HubRefused HubNameTaken \
-         HubNamespaceClaimed TooManyCitySets EarlierLifeDraining HubNamespaceTerminating WaitingForCells \
-         HubUnreachable MissingRights Retrying",
-    ),
-    (
-        "Instance Programmed",
-        "Programmed",
-        "Pending PendingProgramming ProgrammingInProgress PendingQuota ImageUnavailable InstanceCrashing \
-         ConfigurationError Failed Stopping Suspended",
-    ),
-    (
-        "Instance Available",
-        "Available",
-        "Pending Starting Provisioning Stopping Stopped ImageUnavailable InstanceCrashing ConfigurationError \
-         Failed Unknown NodeLost PendingQuota Suspended",
-    ),
-    (
-        "Instance Ready",
-        "Available",
-        "SchedulingGatesPresent NetworkFailedToCreate PendingQuota PendingProgramming Pending Stopping Suspended",
-    ),
-    ("Instance Initialized", "Initialized", ""),
-    (
-        "Instance QuotaGranted",
-        "QuotaAvailable QuotaDisabled",
-        "PendingEvaluation QuotaNoBudget QuotaExceeded ValidationFailed QuotaBackendUnavailable \
-         QuotaProjectNotFound QuotaNamespaceNotFound QuotaMisconfigured QuotaProjectIDUnresolvable",
-    ),
-    (
-        "Instance ReferencedDataReady",
-        "Ready",
-        "Resolving AwaitingPropagation SourceNotFound SourceUnauthorized SourceTooLarge SourceNameTooLong \
-         SourceNameReserved",
-    ),
-];
+/// Unknown.
+pub static CONDITIONS: LazyLock<Vec<[String; 3]>> =
+    LazyLock::new(|| yaml::read(include_str!("conditions.yaml")).unwrap_or_default());
 
 #[cfg(test)]
 mod tests {
@@ -255,16 +177,16 @@ mod tests {
 
     #[test]
     fn every_reason_of_the_contract_is_enumerated_and_no_other() {
-        let words = |texts: &mut dyn Iterator<Item = &'static str>| -> BTreeSet<&'static str> {
-            texts.flat_map(str::split_whitespace).collect()
+        let words = |column: usize, is_wanted: fn(&str) -> bool| -> BTreeSet<&str> {
+            let rows = CONDITIONS.iter().filter(|row| is_wanted(&row[0]));
+            rows.flat_map(|row| row[column].split_whitespace()).collect()
         };
         // `Stalled` is True for reasons of False conditions.
-        let of_stalled = |c: &&(&'static str, &'static str, &'static str)| c.0 == "Workload Stalled";
-        for reason in words(&mut CONDITIONS.iter().filter(of_stalled).map(|c| c.1)) {
+        for reason in words(1, |of| of == "Workload Stalled") {
             assert!(matches!(priority(reason), 6 | 8), "{reason} mends itself");
         }
-        let good = words(&mut CONDITIONS.iter().filter(|c| !of_stalled(c)).map(|c| c.1));
-        let bad = words(&mut CONDITIONS.iter().map(|c| c.2));
+        let good = words(1, |of| of != "Workload Stalled");
+        let bad = words(2, |_| true);
         let all = Reason::ALL.iter();
         let ranked: BTreeSet<_> = all
             .clone()

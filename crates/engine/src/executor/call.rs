@@ -7,7 +7,6 @@ use crate::{
     plan::{Endpoint, Target},
 };
 use serde_json::Value;
-use std::time::Duration;
 
 /// A request: its object, endpoint and verb.
 #[derive(Debug, Clone, Copy)]
@@ -31,14 +30,8 @@ impl<'a> Call<'a> {
     pub(super) fn failed(self, category: Category, message: &str) -> Failure {
         let Target { namespace, name, .. } = self.target;
         let namespace = namespace.as_ref().map(|n| format!("{n}/")).unwrap_or_default();
-        Failure {
-            plane: self.target.plane.clone(),
-            verb: self.verb,
-            object: format!("{} {namespace}{name}", self.target.kind()),
-            category,
-            message: message.to_owned(),
-            retry_after: Duration::ZERO,
-        }
+        let object = format!("{} {namespace}{name}", self.target.kind());
+        Failure::new(&self.target.plane, self.verb, object, category, message)
     }
 
     /// The failure that an error of the client stands for.

@@ -16,7 +16,7 @@ use crate::{
     executor::{
         fights::{FightDetector, field_group},
         journal::{Journal, verb_of},
-        permissions::{Permission, PermissionChange, Permissions},
+        permissions::{Permission, Permissions},
     },
     key::Plane,
     object::LenientObject,
@@ -284,17 +284,15 @@ impl Executor {
         if let Some(health) = self.surroundings.health(plane) {
             health.call_ended(category);
         }
-        match self.rights.ended(call, category) {
-            PermissionChange::None => {}
-            PermissionChange::Denied(right) => {
-                let error = failure.map(|f| f.message.as_str());
-                let roles = plane.roles();
-                tracing::warn!(%plane, %right, error, next = format!("apply {roles} on this plane and bind its roles"), "permission denied; one request is retried every 5 s");
-            }
-            PermissionChange::Granted(right) => {
-                tracing::info!(%plane, %right, "permission granted again");
-                self.surroundings.permission_granted(plane);
-            }
+        let Some(right) = self.rights.ended(call, category) else {
+            return;
+        };
+        if let Some(Failure { message, .. }) = failure.filter(|f| f.category == Category::Forbidden) {
+            let next = format!("apply {} on this plane and bind its roles", plane.roles());
+            tracing::warn!(%plane, %right, error = message, next, "permission denied; one request is retried every 5 s");
+        } else {
+            tracing::info!(%plane, %right, "permission granted again");
+            self.surroundings.permission_granted(plane);
         }
     }
 

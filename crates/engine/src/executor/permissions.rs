@@ -42,17 +42,6 @@ impl fmt::Display for Permission {
     }
 }
 
-/// The change of a permission that a finished request reveals.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PermissionChange {
-    /// No change.
-    None,
-    /// The permission is now denied.
-    Denied(Permission),
-    /// The permission was denied and is granted again.
-    Granted(Permission),
-}
-
 /// The denied permissions. A permission counts as denied only after several denials in a row: a server that has just
 /// started denies every request until it has read its roles.
 #[derive(Debug, Default)]
@@ -68,20 +57,19 @@ impl Permissions {
         self.0.admit(&right).map_err(|wait| (right, wait))
     }
 
-    /// Records the end of a request; `failure` is `None` if it succeeded.
-    pub(crate) fn ended(&self, call: Call<'_>, failure: Option<Category>) -> PermissionChange {
+    /// Records the end of a request; `failure` is `None` if it succeeded. The permission, if it is denied now, or granted again.
+    pub(crate) fn ended(&self, call: Call<'_>, failure: Option<Category>) -> Option<Permission> {
         let refused = failure == Some(Category::Forbidden);
         if !refused && (self.0.is_empty() || !failure.is_none_or(Category::was_authorized)) {
-            return PermissionChange::None;
+            return None;
         }
         let right = Permission::of(call);
-        if refused && self.0.failure(&right) {
-            PermissionChange::Denied(right)
-        } else if !refused && self.0.success(&right) {
-            PermissionChange::Granted(right)
+        let changes = if refused {
+            self.0.failure(&right)
         } else {
-            PermissionChange::None
-        }
+            self.0.success(&right)
+        };
+        changes.then_some(right)
     }
 
     /// The permissions that are denied.
@@ -136,13 +124,10 @@ mod tests {
         };
         let ended = |verb, category| rights.ended(Call::of(&target("a"), verb), category);
         for _ in 1..FAILURES {
-            assert_eq!(ended("apply", Some(Category::Forbidden)), PermissionChange::None);
+            assert_eq!(ended("apply", Some(Category::Forbidden)), None);
             assert_eq!(pass("a", "apply"), Ok(()), "a server that starts");
         }
-        let news = ended("patch", Some(Category::Forbidden));
-        let PermissionChange::Denied(right) = news else {
-            panic!("{news:?}")
-        };
+        let right = ended("patch", Some(Category::Forbidden)).unwrap();
         assert_eq!(right.to_string(), "patch configmaps");
         assert_eq!(rights.missing(), std::slice::from_ref(&right));
         assert_eq!(pass("b", "apply"), Err(PROBE_EVERY), "whatever the object");
@@ -158,26 +143,15 @@ mod tests {
         tokio::time::advance(PROBE_EVERY).await;
         assert_eq!(pass("b", "patch"), Ok(()), "one asks");
         assert_eq!(pass("a", "patch"), Err(PROBE_EVERY), "for all");
-        assert_eq!(
-            ended("patch", Some(Category::Forbidden)),
-            PermissionChange::None,
-            "it was said"
-        );
+        assert_eq!(ended("patch", Some(Category::Forbidden)), None, "it was said");
         assert_eq!(
             ended("patch", Some(Category::Timeout)),
-            PermissionChange::None,
+            None,
             "no answer says nothing"
         );
-        assert_eq!(
-            ended("create", None),
-            PermissionChange::None,
-            "nor does another right"
-        );
-        assert_eq!(
-            ended("patch", Some(Category::Conflict)),
-            PermissionChange::Granted(right)
-        );
+        assert_eq!(ended("create", None), None, "nor does another right");
+        assert_eq!(ended("patch", Some(Category::Conflict)), Some(right));
         assert_eq!((pass("a", "patch"), rights.missing()), (Ok(()), Vec::new()));
-        assert_eq!(ended("patch", None), PermissionChange::None);
+        assert_eq!(ended("patch", None), None);
     }
 }

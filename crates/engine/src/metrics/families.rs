@@ -245,12 +245,8 @@ impl Families {
 
     /// Adds 1 to a counter.
     pub fn count(&self, family: Family, labels: &[&str]) {
-        self.count_more(family, labels, 1);
-    }
-
-    pub(super) fn count_more(&self, family: Family, labels: &[&str], more: u64) {
         if let Registered::Counter(counter) = &self.0[family as usize] {
-            counter.with_label_values(labels).inc_by(more);
+            counter.with_label_values(labels).inc();
         }
     }
 

@@ -3,9 +3,6 @@
 use super::{Family, Metrics, families::Measure, process};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Labels of watch restarts: kind of plane, resource, cause (`gone` or `error`).
-pub type Restarts = (&'static str, String, &'static str);
-
 /// Values of gauges by family and labels.
 pub(super) type Values = BTreeMap<(Family, Vec<String>), f64>;
 
@@ -18,8 +15,6 @@ pub struct Gauges {
     pub queue_added: u64,
     /// Failures that gave way to older ones since the start.
     pub failures_dropped: u64,
-    /// Number of failures of the present watches.
-    pub watch_restarts: BTreeMap<Restarts, u64>,
     values: Values,
 }
 
@@ -81,22 +76,10 @@ impl Metrics {
         }
         self.count_up_to(Family::QueueAdds, &[self.queue_name], figures.queue_added);
         self.count_up_to(Family::FailuresDropped, &[], figures.failures_dropped);
-        self.count_restarts(&figures.watch_restarts);
     }
 
     /// The value of a gauge with these labels in a scrape that does not mention it.
     pub(super) fn scrape_at_least(&self, family: Family, labels: &[&str], value: f64) {
         self.defaults.lock().insert(key(family, labels), value);
-    }
-
-    /// Adds the restarts since the last scrape; a watch that ended takes its number with it and is no decrease.
-    fn count_restarts(&self, totals: &BTreeMap<Restarts, u64>) {
-        let mut seen = self.restarts_seen.lock();
-        for (key, total) in totals {
-            let more = total.saturating_sub(seen.get(key).copied().unwrap_or(0));
-            let (plane, kind, cause) = key;
-            self.count_more(Family::WatchRestarts, &[plane, kind, cause], more);
-        }
-        seen.clone_from(totals);
     }
 }

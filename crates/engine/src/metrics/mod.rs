@@ -9,7 +9,7 @@ mod reconcile;
 
 pub use closed::{ClosedLabels, Holder, PlaneKind, ReconcileResult, Stage};
 pub use families::{Families, Family, Measure};
-pub use gauges::{Gauges, Restarts};
+pub use gauges::Gauges;
 pub use process::Build;
 pub use reconcile::ReconcileTimer;
 
@@ -51,7 +51,6 @@ pub struct Metrics {
     /// Values of gauges in a scrape that does not mention them.
     defaults: Mutex<Values>,
     under_way: Mutex<BTreeMap<u64, (&'static str, Instant)>>,
-    restarts_seen: Mutex<BTreeMap<Restarts, u64>>,
     next_reconcile: AtomicU64,
     queue_name: &'static str,
 }
@@ -82,7 +81,6 @@ impl Metrics {
             registry,
             defaults: Mutex::default(),
             under_way: Mutex::default(),
-            restarts_seen: Mutex::default(),
             next_reconcile: AtomicU64::new(0),
             queue_name,
         }))
@@ -225,16 +223,9 @@ mod tests {
     }
 
     #[test]
-    fn restarts_only_grow_and_a_deletion_ages_until_it_is_over() {
+    fn a_deletion_ages_until_it_is_over() {
         let metrics = Metrics::new().unwrap();
         let mut figures = Gauges::default();
-        let key = ("project", "instances".to_owned(), "error");
-        for (total, shown) in [(2, 2), (1, 2), (4, 5)] {
-            figures.watch_restarts.insert(key.clone(), total);
-            let text = metrics.render(&figures).unwrap();
-            let line = format!("cause=\"error\",kind=\"instances\",plane=\"project\"}} {shown}");
-            assert!(text.contains(&line), "{shown}: {text}");
-        }
         figures.set(Family::PendingDeletions, &[], 1_usize);
         figures.set(Family::OldestPendingDeletion, &[], Duration::from_secs(1_260));
         let text = metrics.render(&figures).unwrap();

@@ -456,10 +456,6 @@ impl Resource for LenientObject {
         DynamicObject::version(resource)
     }
 
-    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
-        DynamicObject::api_version(resource)
-    }
-
     fn plural(resource: &ApiResource) -> Cow<'_, str> {
         DynamicObject::plural(resource)
     }

@@ -148,10 +148,7 @@ impl<R: Role> Runtime<R> {
                         synced: status.synced(),
                         forbidden: status.forbidden(),
                         restarts: status.restarts(),
-                        error: status.error().map(|text| {
-                            let cause = status.cause().unwrap_or_default();
-                            (text, cause, status.next_step(plane))
-                        }),
+                        error: status.failure(plane),
                     })
                     .collect(),
             }

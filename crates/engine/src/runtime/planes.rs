@@ -377,7 +377,14 @@ impl<I: Index> Watch<I> {
             reports_credential,
         } = self;
         let spec = planes.index.lock().watch_spec(&plane, table);
-        let sink = |event| planes.event(&plane, engagement, table, event);
+        let sink = |event| {
+            if matches!(event, WatchEvent::Failed) {
+                let kind = planes.index.lock().plural(table);
+                let labels = [plane.kind(), &kind, status.restart_cause()];
+                planes.metrics.count(Family::WatchRestarts, &labels);
+            }
+            planes.event(&plane, engagement, table, event);
+        };
         let on_access = |forbidden| {
             let mut index = planes.index.lock();
             let keys = index.access_changed(&plane, engagement, table, forbidden);

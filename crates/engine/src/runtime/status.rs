@@ -54,7 +54,6 @@ impl<R: Role> Runtime<R> {
     /// Adds what the engaged planes and their watches say.
     fn plane_gauges(&self, gauges: &mut Gauges) {
         let now = self.shared.now();
-        let mut restarts: BTreeMap<_, u64> = BTreeMap::new();
         let mut ends: BTreeMap<_, i64> = BTreeMap::new();
         self.each_plane(
             Holder::Metrics,
@@ -78,9 +77,6 @@ impl<R: Role> Runtime<R> {
                         let kind = index.kind_label(&index.kind_of(*table));
                         quarantined(gauges, &kind, "undecodable", malformed);
                     }
-                    for (cause, count) in status.restarts_by_cause() {
-                        *restarts.entry((plane.kind(), *table, cause)).or_default() += count;
-                    }
                 }
             },
         );
@@ -88,11 +84,6 @@ impl<R: Role> Runtime<R> {
             // Seconds since the epoch are exact in a f64 for 285 million years.
             #[allow(clippy::cast_precision_loss)]
             gauges.set(Family::CredentialExpiry, &[plane], end as f64);
-        }
-        let index = self.shared.read_index(Holder::Metrics);
-        for ((plane, table, cause), count) in restarts {
-            let key = (plane, index.plural(table), cause);
-            *gauges.watch_restarts.entry(key).or_default() += count;
         }
     }
 

@@ -3,7 +3,7 @@
 use fedgate_api::keys;
 use fedgate_engine::interner::Interner;
 use fedgate_kinds::FederatedKind;
-use kube::core::DynamicObject;
+use kube::{ResourceExt, core::DynamicObject};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,10 +27,11 @@ impl Object {
         if let Some(map) = whole.as_object_mut() {
             map.insert("metadata".to_owned(), json!({"name": object.metadata.name}));
         }
+        let mut uid = |key| object.annotations().get(key).map(|uid| words.intern(&**uid));
         Self {
             is_managed: is_managed(object),
-            copy: annotation(object, keys::TEMPLATE_UID).map(|uid| words.intern(uid)),
-            source: annotation(object, keys::SOURCE_UID).map(|uid| words.intern(uid)),
+            copy: uid(keys::TEMPLATE_UID),
+            source: uid(keys::SOURCE_UID),
             names: names(kind, &whole, words),
         }
     }
@@ -83,7 +84,7 @@ pub struct Home {
 
 impl Home {
     pub(super) fn read(object: &DynamicObject, words: &mut Interner<str>) -> Self {
-        let mut word = |key| label(object, key).map(|value| words.intern(value));
+        let mut word = |key| object.labels().get(key).map(|value| words.intern(&**value));
         Self {
             cluster: word(keys::UPSTREAM_CLUSTER),
             namespace: word(keys::UPSTREAM_NAMESPACE),
@@ -92,13 +93,6 @@ impl Home {
 }
 
 fn is_managed(object: &DynamicObject) -> bool {
-    label(object, keys::KARMADA_MANAGED) == Some("true")
-}
-
-fn label<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
-    object.metadata.labels.as_ref()?.get(key).map(String::as_str)
-}
-
-fn annotation<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
-    object.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    let label = object.labels().get(keys::KARMADA_MANAGED);
+    label.is_some_and(|value| value == "true")
 }

@@ -22,21 +22,14 @@ pub(super) const PAGE_HELD_FOR: Duration = Duration::from_secs(1);
 pub(crate) struct SmallAnswer;
 
 /// Semaphores for the planes of each kind: lists of tenants do not delay lists of the hub.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Rooms([Room; PlaneKind::ALL.len()]);
-
+/// The first of a kind is for large pages, the second for others.
 #[derive(Debug, Clone)]
-struct Room {
-    large: Arc<Semaphore>,
-    small: Arc<Semaphore>,
-}
+pub(super) struct Rooms([[Arc<Semaphore>; 2]; PlaneKind::ALL.len()]);
 
-impl Default for Room {
+impl Default for Rooms {
     fn default() -> Self {
-        Self {
-            large: Arc::new(Semaphore::new(AT_A_TIME)),
-            small: Arc::new(Semaphore::new(SMALL_AT_A_TIME)),
-        }
+        let room = |_| [AT_A_TIME, SMALL_AT_A_TIME].map(|most| Arc::new(Semaphore::new(most)));
+        Self(std::array::from_fn(room))
     }
 }
 
@@ -45,13 +38,13 @@ impl Rooms {
     pub(super) fn of(&self, kind: PlaneKind) -> LargePages {
         LargePages {
             turn: Arc::new(Semaphore::new(1)),
-            room: self.0[kind as usize].large.clone(),
+            room: self.0[kind as usize][0].clone(),
         }
     }
 
     /// The permits for other pages of planes of this kind.
     pub(super) fn small(&self, kind: PlaneKind) -> Arc<Semaphore> {
-        self.0[kind as usize].small.clone()
+        self.0[kind as usize][1].clone()
     }
 }
 

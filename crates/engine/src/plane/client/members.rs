@@ -2,7 +2,6 @@
 //! none to another member.
 
 use crate::shared_map::SharedMap;
-use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 /// Calls that one member has at a time.
@@ -11,13 +10,5 @@ pub(super) const PLACES: usize = 4;
 /// Maximum size of a member's answer in bytes: an object that its etcd stores by default is smaller.
 pub(super) const ANSWER_BYTES: usize = 2 * 1024 * 1024;
 
-/// The members with calls on their way.
-#[derive(Default)]
-pub(super) struct Members(SharedMap<String, Semaphore>);
-
-impl Members {
-    /// The permits of a member.
-    pub(super) fn places(&self, member: &str) -> Arc<Semaphore> {
-        self.0.get(member.to_owned(), || Arc::new(Semaphore::new(PLACES)))
-    }
-}
+/// The permits of the members with calls on their way.
+pub(super) type Members = SharedMap<String, Semaphore>;

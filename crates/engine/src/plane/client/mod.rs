@@ -7,7 +7,6 @@ mod pool;
 mod request;
 mod service;
 mod transport;
-pub mod watch_session;
 
 use crate::{
     metrics::{Families, PlaneKind},
@@ -116,9 +115,6 @@ pub enum CallError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The credential was replaced; the watch restarts with the new one.
-    #[error("the credential of this connection was replaced; watch again with the current one")]
-    CredentialReplaced,
     /// The plane has answered later requests of other callers, so this request is abandoned.
     #[error("no answer yet, while others are answered; it is asked again")]
     Superseded,
@@ -247,24 +243,9 @@ impl Clients {
         })
     }
 
-    /// Clients for a plane simulated by `service`, with the same limits and metrics: for tests without sockets.
-    pub fn plane_of<S, B>(&self, plane: PlaneKind, service: S) -> PlaneClient
-    where
-        S: tower::Service<Request<kube::client::Body>, Response = Response<B>>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-        S::Error: Into<BoxError>,
-        S::Future: Send + 'static,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError>,
-    {
-        self.plane_at(plane, Host::new(String::new()), service)
-    }
-
-    /// Clients for a plane of this host simulated by `service`.
-    pub fn plane_at<S, B>(&self, plane: PlaneKind, host: Arc<Host>, service: S) -> PlaneClient
+    /// Clients for a plane simulated by `service`, with the same limits and metrics: for tests without sockets. Without a
+    /// host, the plane has one of its own.
+    pub fn plane_of<S, B>(&self, plane: PlaneKind, host: Option<Arc<Host>>, service: S) -> PlaneClient
     where
         S: tower::Service<Request<kube::client::Body>, Response = Response<B>>
             + Clone
@@ -283,7 +264,7 @@ impl Clients {
             plane,
             Transport::Given(BoxCloneSyncService::new(service)),
             "default",
-            host,
+            host.unwrap_or_else(|| Host::new(String::new())),
         )
     }
 

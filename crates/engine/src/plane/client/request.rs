@@ -4,7 +4,6 @@ use http::{HeaderMap, Method, Request, StatusCode, header::RETRY_AFTER};
 use http_body_util::BodyExt;
 use kube::core::{Status, response::StatusDetails};
 use serde_json::Value;
-use std::time::Duration;
 
 /// Maximum length of a quoted error body, in characters.
 const QUOTED: usize = 200;
@@ -80,12 +79,8 @@ impl Call {
     }
 }
 
-/// The time after which a server wants to be asked again.
-pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    seconds(headers).map(|seconds| Duration::from_secs(seconds.into()))
-}
-
-fn seconds(headers: &HeaderMap) -> Option<u32> {
+/// The seconds after which a server wants to be asked again.
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<u32> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?;
     value.trim().parse().ok()
 }
@@ -96,7 +91,7 @@ fn seconds(headers: &HeaderMap) -> Option<u32> {
 /// a bare `404 page not found`) is no evidence about an object: its 4xx codes except 401 and 429 become 502, so that no
 /// controller treats them as "the object is deleted" or "the object is rejected".
 pub(super) fn status_body(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> (StatusCode, Vec<u8>) {
-    let retry_after = seconds(headers);
+    let retry_after = retry_after(headers);
     let said = serde_json::from_slice(body).unwrap_or(Value::Null);
     let is_status = said["kind"] == "Status" && said["code"] == code.as_u16();
     let own = serde_json::from_value::<Status>(said).ok().filter(|_| is_status);

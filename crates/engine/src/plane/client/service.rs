@@ -5,10 +5,8 @@ use super::{
     CallError, Limits, SmallAnswer,
     large::PAGE_HELD_FOR,
     members::{self, Members},
-    pool::Slot,
     request::{Call, collect, retry_after, status_body},
-    transport::{Received, Transport},
-    watch_session::send_tracked,
+    transport::{Received, Transport, received},
 };
 use crate::{
     error::chain,
@@ -16,20 +14,18 @@ use crate::{
     plane::health::{host::Host, pace::Under},
     watch_channel::Receiver,
 };
-use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::{StreamExt, future::BoxFuture};
 use http::{Request, Response, StatusCode};
-use http_body::{Body as HttpBody, Frame};
-use http_body_util::Full;
+use http_body_util::{BodyStream, Full, StreamBody};
 use kube::client::Body;
 use std::{
-    pin::{Pin, pin},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::BoxError;
@@ -52,21 +48,6 @@ struct Shared {
     host: Arc<Host>,
     /// Tells the plane from others of its host.
     id: u32,
-}
-
-/// The body of an answer.
-pub(super) enum Answer {
-    /// A whole answer, read within its time limit.
-    Whole(Full<Bytes>),
-    /// A watch, read as events arrive.
-    Watch(Box<WatchBody>),
-}
-
-/// The events of a watch, until the server, the link or a replaced credential ends them.
-pub(super) struct WatchBody {
-    events: Received,
-    retired: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _slot: Option<Slot>,
 }
 
 impl PlaneService {
@@ -97,9 +78,9 @@ impl PlaneService {
 }
 
 impl tower::Service<Request<Body>> for PlaneService {
-    type Response = Response<Answer>;
+    type Response = Response<Received>;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Answer>, BoxError>>;
+    type Future = BoxFuture<'static, Result<Response<Received>, BoxError>>;
 
     /// Always ready: the wait for a permit is part of the request's own time limit and never delays another request.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
@@ -113,12 +94,12 @@ impl tower::Service<Request<Body>> for PlaneService {
 }
 
 impl Shared {
-    async fn perform(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+    async fn perform(&self, request: Request<Body>) -> Result<Response<Received>, BoxError> {
         let call = Call::of(&request);
         let began = Instant::now();
         let limit = self.limits.call;
         let is_page = request.extensions().get::<SmallAnswer>().is_some();
-        let outcome = send_tracked(call.is_watch(), async {
+        let outcome = async {
             // Not within the time limit: a wait for other planes is no failure of this one. First for those of the host, so
             // that a host which is slow holds no place of another. A member's answer says nothing of the host.
             let under = if call.member.is_none() && (is_page || call.is_watch()) {
@@ -149,7 +130,7 @@ impl Shared {
                 };
                 Err(timeout.into())
             })
-        })
+        }
         .await;
         self.count(&call, began, outcome.as_ref().ok());
         outcome
@@ -160,8 +141,8 @@ impl Shared {
     async fn paced<E>(
         &self,
         (under, page): (Option<Under<'_>>, Option<SemaphorePermit<'_>>),
-        answer: impl Future<Output = Result<Result<Response<Answer>, BoxError>, E>>,
-    ) -> Result<Result<Response<Answer>, BoxError>, E> {
+        answer: impl Future<Output = Result<Result<Response<Received>, BoxError>, E>>,
+    ) -> Result<Result<Response<Received>, BoxError>, E> {
         let Some(under) = under else { return answer.await };
         let mut answer = pin!(answer);
         let Ok(answer) = tokio::time::timeout(PAGE_HELD_FOR, &mut answer).await else {
@@ -170,7 +151,8 @@ impl Shared {
         };
         match &answer {
             Ok(Ok(response)) if response.status() == StatusCode::TOO_MANY_REQUESTS => {
-                under.refused(self.id, retry_after(response.headers()));
+                let after = retry_after(response.headers());
+                under.refused(self.id, after.map(|after| Duration::from_secs(after.into())));
             }
             Ok(Ok(_)) => under.answered(self.id),
             Ok(Err(_)) | Err(_) => {}
@@ -186,7 +168,7 @@ impl Shared {
         }
     }
 
-    async fn whole(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+    async fn whole(&self, request: Request<Body>) -> Result<Response<Received>, BoxError> {
         let _permit = self.permits.acquire().await?;
         let limit = if request.extensions().get::<SmallAnswer>().is_some() {
             self.limits.small_answer_bytes()
@@ -198,14 +180,15 @@ impl Shared {
     }
 
     /// A call that the plane passes on to a member, which may be slow or hostile: it takes no permit of other calls.
-    async fn passed_on(&self, request: Request<Body>, member: &str) -> Result<Response<Answer>, BoxError> {
-        let places = self.members.places(member);
+    async fn passed_on(&self, request: Request<Body>, member: &str) -> Result<Response<Received>, BoxError> {
+        let new = || Arc::new(Semaphore::new(members::PLACES));
+        let places = self.members.get(member.to_owned(), new);
         let _place = places.acquire().await?;
         let response = self.way.call(request).await.map_err(|e| self.broken(&e))?;
         self.read(response, members::ANSWER_BYTES).await
     }
 
-    async fn watch(&self, request: Request<Body>, call: &Call) -> Result<Response<Answer>, BoxError> {
+    async fn watch(&self, request: Request<Body>, call: &Call) -> Result<Response<Received>, BoxError> {
         let (response, slot) = self
             .way
             .watch(request, self.limits.call)
@@ -219,20 +202,18 @@ impl Shared {
             return self.read(response, limit).await;
         }
         let mut retired = self.retired.clone();
-        let retired = Box::pin(async move {
-            // If the plane's client is dropped without a replacement, the reader of the watch decides when to stop.
-            retired.wait_for(|retired| retired).await;
-        });
+        // If the plane's client is dropped without a replacement, the reader of the watch decides when to stop.
+        let retired = Box::pin(async move { retired.wait_for(|retired| retired).await });
         Ok(response.map(|events| {
-            Answer::Watch(Box::new(WatchBody {
-                events,
-                retired,
-                _slot: slot,
-            }))
+            let events = BodyStream::new(events).take_until(retired);
+            received(StreamBody::new(events.map(move |frame| {
+                let _held = &slot;
+                frame
+            })))
         }))
     }
 
-    async fn read(&self, response: Response<Received>, limit: usize) -> Result<Response<Answer>, BoxError> {
+    async fn read(&self, response: Response<Received>, limit: usize) -> Result<Response<Received>, BoxError> {
         let (mut parts, body) = response.into_parts();
         let mut bytes = collect(body, limit).await.map_err(|e| -> BoxError {
             if e.is::<http_body_util::LengthLimitError>() {
@@ -250,10 +231,10 @@ impl Shared {
             parts.status = code;
             bytes = status.into();
         }
-        Ok(Response::from_parts(parts, Answer::Whole(Full::new(bytes))))
+        Ok(Response::from_parts(parts, received(Full::new(bytes))))
     }
 
-    fn count(&self, call: &Call, began: Instant, response: Option<&Response<Answer>>) {
+    fn count(&self, call: &Call, began: Instant, response: Option<&Response<Received>>) {
         let host = self.plane.as_str();
         let code = response.map(Response::status);
         let code = code.as_ref().map_or("<error>", label);
@@ -282,23 +263,3 @@ fn label(code: &StatusCode) -> &str {
 
 /// User agent in the API servers' logs.
 pub(super) const USER_AGENT: &str = concat!("fedgate/", env!("CARGO_PKG_VERSION"));
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match &mut *self {
-            Self::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
-            Self::Watch(watch) => {
-                if watch.retired.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Some(Err(CallError::CredentialReplaced.into())));
-                }
-                Pin::new(&mut watch.events).poll_frame(cx).map_err(Into::into)
-            }
-        }
-    }
-}

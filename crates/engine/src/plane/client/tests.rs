@@ -506,7 +506,7 @@ fn silent(clients: &Clients, kind: PlaneKind, asked: &Arc<AtomicUsize>) -> kube:
         asked.fetch_add(1, Ordering::SeqCst);
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
-    clients.plane_of(kind, service).client()
+    clients.plane_of(kind, None, service).client()
 }
 
 /// Asks for a page of a list, as watches do.
@@ -529,7 +529,7 @@ async fn a_page_that_waits_for_pages_of_other_planes_neither_fails_nor_delays_th
     let answering = tower::service_fn(|_: axum::http::Request<kube::client::Body>| async {
         Ok::<_, Infallible>(Response::new(Body::empty()))
     });
-    let answering = page(clients.plane_of(PlaneKind::Project, answering).client());
+    let answering = page(clients.plane_of(PlaneKind::Project, None, answering).client());
     tokio::time::sleep(Duration::from_millis(900)).await;
     assert_eq!(number(), 257, "those of 256 projects, and that of the hub");
     assert!(!answering.is_finished());

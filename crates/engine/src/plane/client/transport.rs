@@ -106,7 +106,7 @@ impl Network {
         uri.path_and_query = Some(format!("{}{path}", self.base_path).parse()?);
         parts.uri = http::Uri::from_parts(uri)?;
         if let Some(token) = &self.credential.token {
-            parts.headers.insert(header::AUTHORIZATION, token.0.clone());
+            parts.headers.insert(header::AUTHORIZATION, token.clone());
         }
         parts
             .headers

@@ -19,7 +19,6 @@ struct Stamp {
     device: u64,
     inode: u64,
     size: u64,
-    modified: (i64, i64),
     changed: (i64, i64),
 }
 
@@ -30,7 +29,6 @@ impl Stamp {
             device: meta.dev(),
             inode: meta.ino(),
             size: meta.size(),
-            modified: (meta.mtime(), meta.mtime_nsec()),
             changed: (meta.ctime(), meta.ctime_nsec()),
         })
     }

@@ -1,6 +1,6 @@
 //! Projects from the kubeconfig files of a folder.
 
-use super::{DiscoveryError, ProjectEvent, Projects, cache::Cache};
+use super::{ProjectEvent, Projects, cache::Cache};
 use crate::plane::{files::FileWatch, kubeconfig::Rules};
 use futures::{Stream, stream};
 use std::{
@@ -92,12 +92,11 @@ impl State {
         let candidates = match list(folder) {
             Ok(candidates) => candidates,
             Err(error) => {
-                let error = DiscoveryError::Directory {
-                    path: folder.to_owned(),
-                    cause: error.to_string(),
-                };
-                self.projects
-                    .put(&folder.display().to_string(), String::new, None, Err(error));
+                let folder = folder.display().to_string();
+                let error = format!(
+                    "project directory {folder}: {error}; create it or make it readable for this process"
+                );
+                self.projects.put(&folder, String::new, None, Err(error));
                 return files;
             }
         };
@@ -117,12 +116,11 @@ impl State {
         let mut present = BTreeSet::new();
         for (path, (name, credential)) in found.into_iter().filter(|(path, _)| !named.contains(path)) {
             if let Some(other) = owners.get(&name) {
-                let error = DiscoveryError::Duplicate {
-                    path: path.clone(),
-                    other: other.clone(),
-                    key: name,
-                };
                 let label = path.display().to_string();
+                let error = format!(
+                    "{label}: project key {name} is already taken by {}; rename one of the files",
+                    other.display()
+                );
                 present.insert(label.clone());
                 self.projects.put(&label, String::new, None, Err(error));
                 continue;
@@ -131,7 +129,7 @@ impl State {
                 &name,
                 || path.display().to_string(),
                 None,
-                credential.map_err(Into::into),
+                credential.map_err(|error| error.to_string()),
             );
             present.insert(name.clone());
             owners.insert(name, path);

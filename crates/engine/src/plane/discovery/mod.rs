@@ -18,7 +18,7 @@ use super::{
     kubeconfig::{Credential, KubeconfigError, Rules},
 };
 use crate::metrics::PlaneKind;
-use fedgate_api::names::{NameError, ProjectKey};
+use fedgate_api::names::ProjectKey;
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
@@ -53,60 +53,6 @@ pub enum ProjectSource {
     Milo(MiloSource),
 }
 
-/// Reason why a project is not engaged.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DiscoveryError {
-    /// The kubeconfig is rejected.
-    #[error(transparent)]
-    Kubeconfig(#[from] KubeconfigError),
-    /// The name of the file or Secret is not a valid project key.
-    #[error("{origin}: {error}")]
-    Name {
-        /// The file or Secret.
-        origin: String,
-        /// The reason.
-        error: NameError,
-    },
-    /// Two files have the same name without their extensions.
-    #[error("{}: project key {key} is already taken by {}; rename one of the files", .path.display(), .other.display())]
-    Duplicate {
-        /// The file that is skipped.
-        path: PathBuf,
-        /// The file that has the key.
-        other: PathBuf,
-        /// The key.
-        key: String,
-    },
-    /// The folder cannot be listed; engaged projects stay engaged.
-    #[error("project directory {}: {cause}; create it or make it readable for this process", .path.display())]
-    Directory {
-        /// The folder.
-        path: PathBuf,
-        /// Error text of the operating system.
-        cause: String,
-    },
-    /// The platform gives the project no UID, or one that cannot be a label's value.
-    #[error(
-        "{origin}: it has no UID that can be the value of a label, which identifies the project on the hub; ask the operators of the platform"
-    )]
-    NoUid {
-        /// The object of the platform.
-        origin: String,
-    },
-    /// A labelled Secret has no kubeconfig.
-    #[error(
-        "Secret {namespace}/{name}: key kubeconfig is missing, its keys are {keys}; store the kubeconfig under kubeconfig (Cluster API and Flux have it under value), or take the label fedgate.dev/project off"
-    )]
-    NoKubeconfig {
-        /// Namespace of the Secret.
-        namespace: String,
-        /// Name of the Secret.
-        name: String,
-        /// The keys that it has.
-        keys: String,
-    },
-}
-
 /// Change of a project.
 #[derive(Debug)]
 pub enum ProjectEvent {
@@ -138,7 +84,7 @@ pub enum ProjectEvent {
         /// Name of the file or Secret.
         name: String,
         /// The reason, with field and next step.
-        error: DiscoveryError,
+        error: String,
     },
     /// A rejected file or Secret is accepted again, or deleted.
     RejectionCleared {
@@ -219,6 +165,7 @@ struct FollowedCredential {
     watch: FileWatch,
     /// The files that decided the last result.
     files: BTreeSet<PathBuf>,
+    last: Option<Result<Credential, KubeconfigError>>,
 }
 
 impl FollowedCredential {
@@ -231,6 +178,7 @@ impl FollowedCredential {
             rules,
             watch,
             files,
+            last: None,
         }
     }
 
@@ -247,12 +195,21 @@ impl FollowedCredential {
             }
             found = self.source.read(self.rules);
         }
+        self.last = Some(found.clone());
         found
     }
 
-    /// Returns when the credential may have changed; may be cancelled.
-    async fn changed(&mut self) {
-        self.watch.changed().await;
+    /// The credential, once it is another one than was read before, or is rejected for another reason; may be cancelled.
+    /// Changes of other files in the folder also trigger a read.
+    async fn next(&mut self) -> Result<Credential, KubeconfigError> {
+        loop {
+            self.watch.changed().await;
+            let last = self.last.take();
+            let found = self.read();
+            if last.as_ref() != Some(&found) {
+                return found;
+            }
+        }
     }
 }
 
@@ -270,23 +227,16 @@ pub fn connect(
     let connection = Connection::new(clients.plane(plane, &credential));
     let (handle, clients) = (connection.clone(), clients.clone());
     let work = async move {
-        let mut refused = None;
         loop {
-            login.changed().await;
-            match login.read() {
+            match login.next().await {
+                Ok(new) if new == credential => {}
                 Ok(new) => {
-                    refused = None;
-                    if new != credential {
-                        tracing::info!(plane = plane.as_str(), file = ?login.source.kubeconfig, "credential read again");
-                        handle.replace(clients.plane(plane, &new));
-                        credential = new;
-                    }
+                    tracing::info!(plane = plane.as_str(), file = ?login.source.kubeconfig, "credential read again");
+                    handle.replace(clients.plane(plane, &new));
+                    credential = new;
                 }
-                // Log once per cause: changes of other files in the folder also trigger this read.
-                Err(error) if refused.as_ref() == Some(&error) => {}
                 Err(error) => {
                     tracing::warn!(plane = plane.as_str(), %error, "the new kubeconfig is rejected; the last good one is kept");
-                    refused = Some(error);
                 }
             }
         }
@@ -298,7 +248,7 @@ pub fn connect(
 fn single(login: CredentialSource, projects: Projects, rules: Rules) -> BoxStream<'static, ProjectEvent> {
     let name = login.kubeconfig.as_ref().map(|path| path.display().to_string());
     let name = name.unwrap_or_default();
-    let state = (FollowedCredential::new(login, rules), projects, None);
+    let state = (FollowedCredential::new(login, rules), projects, Vec::new());
     stream::unfold(state, move |(mut login, mut projects, mut warned)| {
         let name = name.clone();
         async move {
@@ -306,17 +256,17 @@ fn single(login: CredentialSource, projects: Projects, rules: Rules) -> BoxStrea
                 if let Some(event) = projects.events.pop_front() {
                     return Some((event, (login, projects, warned)));
                 }
-                if warned.is_some() {
-                    login.changed().await;
-                }
-                let found = login.read();
+                let found = match login.last {
+                    None => login.read(),
+                    Some(_) => login.next().await,
+                };
                 let files = found.as_ref().map(|found| found.files().to_vec());
                 let files = files.unwrap_or_default();
-                if warned.as_ref() != Some(&files) {
+                if warned != files {
                     local::warn_if_open(&files);
                 }
-                warned = Some(files);
-                projects.put("single", || name.clone(), None, found.map_err(Into::into));
+                warned = files;
+                projects.put("single", || name.clone(), None, found.map_err(|e| e.to_string()));
             }
         }
     })
@@ -333,7 +283,7 @@ struct Projects {
 #[derive(Default)]
 struct Known {
     engaged: Option<Engaged>,
-    refused: Option<DiscoveryError>,
+    refused: Option<String>,
 }
 
 struct Engaged {
@@ -351,13 +301,11 @@ impl Projects {
         name: &str,
         origin: impl FnOnce() -> String,
         uid: Option<Arc<str>>,
-        found: Result<Credential, DiscoveryError>,
+        found: Result<Credential, String>,
     ) {
         let found = found.and_then(|credential| {
-            let key = ProjectKey::parse(name).map_err(|error| DiscoveryError::Name {
-                origin: origin(),
-                error,
-            })?;
+            let key = ProjectKey::parse(name);
+            let key = key.map_err(|error| format!("{}: {error}", origin()))?;
             Ok((key, credential))
         });
         let known = self.known.entry(name.to_owned()).or_default();
@@ -381,7 +329,7 @@ impl Projects {
         }
         match &mut known.engaged {
             Some(engaged) if engaged.uid == uid && engaged.credential == credential => return,
-            Some(engaged) if engaged.uid == uid && !credential.moved_from(&engaged.credential) => {
+            Some(engaged) if engaged.uid == uid && credential.server == engaged.credential.server => {
                 // Projects of a platform share a credential, whose change is logged once.
                 if uid.is_none() {
                     tracing::info!(project = %key, "credential read again");

@@ -30,8 +30,7 @@ pub(super) enum Change<K> {
 
 /// List and watch of the objects, which never ends.
 pub(super) struct Objects<K> {
-    api: fn(kube::Client, &str) -> Api<K>,
-    namespace: String,
+    api: Box<dyn Fn(kube::Client) -> Api<K> + Send>,
     plane: Connection,
     config: watcher::Config,
     generation: Receiver<u64>,
@@ -47,17 +46,15 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Objects<K>
     /// The objects of `api`, in pages of at most `page`.
     pub(super) fn new(
         plane: Connection,
-        api: fn(kube::Client, &str) -> Api<K>,
-        namespace: &str,
+        api: impl Fn(kube::Client) -> Api<K> + Send + 'static,
         labels: &str,
         page: u32,
     ) -> Self {
         let config = watcher::Config::default().labels(labels).page_size(page);
         Self {
-            changes: watcher::watcher(api(plane.current().client(), namespace), config.clone()).boxed(),
+            changes: watcher::watcher(api(plane.current().client()), config.clone()).boxed(),
             generation: plane.generation(),
-            api,
-            namespace: namespace.to_owned(),
+            api: Box::new(api),
             plane,
             config,
             listed: BTreeSet::new(),
@@ -68,7 +65,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Objects<K>
 
     /// Begins with a list.
     pub(super) fn relist(&mut self) {
-        let api = (self.api)(self.plane.current().client(), &self.namespace);
+        let api = (self.api)(self.plane.current().client());
         self.changes = watcher::watcher(api, self.config.clone()).boxed();
         self.paused = None;
     }

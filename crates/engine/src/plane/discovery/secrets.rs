@@ -1,7 +1,7 @@
 //! Projects from labelled Secrets.
 
 use super::{
-    DiscoveryError, ProjectEvent, Projects,
+    ProjectEvent, Projects,
     objects::{Change, Objects},
 };
 use crate::plane::{
@@ -23,7 +23,9 @@ pub(super) fn stream(
     rules: Rules,
 ) -> impl Stream<Item = ProjectEvent> + Send {
     let label = format!("{PROJECT_SECRET}=true");
-    let secrets = Objects::new(plane, Api::<Secret>::namespaced, &namespace, &label, PAGE);
+    let of = namespace.clone();
+    let api = move |client| Api::<Secret>::namespaced(client, &of);
+    let secrets = Objects::new(plane, api, &label, PAGE);
     let state = (secrets, projects, namespace);
     stream::unfold(state, move |(mut secrets, mut projects, namespace)| async move {
         loop {
@@ -47,15 +49,14 @@ pub(super) fn stream(
     })
 }
 
-fn read(secret: &Secret, namespace: &str, rules: Rules) -> Result<Credential, DiscoveryError> {
+fn read(secret: &Secret, namespace: &str, rules: Rules) -> Result<Credential, String> {
     let name = secret.name_any();
     match secret.data.as_ref().and_then(|d| d.get("kubeconfig")) {
-        Some(text) => Ok(Credential::from_secret(namespace, &name, &text.0, rules)?),
-        None => Err(DiscoveryError::NoKubeconfig {
-            namespace: namespace.to_owned(),
-            keys: keys(secret),
-            name,
-        }),
+        Some(text) => Credential::from_secret(namespace, &name, &text.0, rules).map_err(|e| e.to_string()),
+        None => Err(format!(
+            "Secret {namespace}/{name}: key kubeconfig is missing, its keys are {}; store the kubeconfig under kubeconfig (Cluster API and Flux have it under value), or take the label fedgate.dev/project off",
+            keys(secret)
+        )),
     }
 }
 

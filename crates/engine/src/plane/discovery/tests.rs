@@ -161,7 +161,8 @@ async fn files_come_go_and_change_and_one_broken_file_stops_no_other() {
     {
         seen.push(format!("{:?}", next(&mut events).await));
     }
-    assert!(seen.iter().any(|e| e.contains("Duplicate")), "{seen:?}");
+    let is_duplicate = |e: &String| e.contains("is already taken by");
+    assert!(seen.iter().any(is_duplicate), "{seen:?}");
 }
 
 #[tokio::test]

@@ -124,14 +124,6 @@ impl Host {
         state.phase != Phase::Calm && state.failing.keys().any(|(of, _)| of == plane)
     }
 
-    fn say_throttled(&self, line: &FailureLine) {
-        let next = line.next.as_deref().unwrap_or_default();
-        tracing::warn!(
-            target: TARGET, host = self.address, error = line.error, next,
-            "the host has too many requests: lists and starts of watches are sent more slowly"
-        );
-    }
-
     /// The host has answered a watch otherwise than with too many requests. True if it had refused it so.
     fn answered(&self, state: &mut State, key: &(Plane, String)) -> bool {
         let was_refused = state.throttled.remove(key);
@@ -265,7 +257,11 @@ impl Member<'_> {
             let is_first = state.throttled.is_empty();
             state.throttled.insert(key);
             if is_first {
-                self.host.say_throttled(&line);
+                let next = line.next.as_deref().unwrap_or_default();
+                tracing::warn!(
+                    target: TARGET, host = self.host.address, error = line.error, next,
+                    "the host has too many requests: lists and starts of watches are sent more slowly"
+                );
             }
             return;
         }

@@ -16,7 +16,7 @@ use tokio::{
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Health of a plane, shared by all its callers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PlaneHealth {
     state: Mutex<State>,
     /// Callers that wait to probe, in order of arrival: a caller that never gets an answer blocks no other caller.
@@ -27,12 +27,13 @@ pub struct PlaneHealth {
     calls: CircuitBreaker<()>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     /// `None` while the plane answers; else it is silent or answers with errors.
     away: Option<Unreachable>,
     heard: Option<Instant>,
-    next: Instant,
+    /// Time of the next probe; `None` if it is due.
+    next: Option<Instant>,
 }
 
 /// Reason why a plane counts as down.
@@ -42,21 +43,6 @@ pub enum Unreachable {
     Silent,
     /// An answer that does not answer the request (401, 429, 5xx).
     Failing,
-}
-
-impl Default for PlaneHealth {
-    fn default() -> Self {
-        Self {
-            state: Mutex::new(State {
-                away: None,
-                heard: None,
-                next: Instant::now(),
-            }),
-            turns: Turns::default(),
-            revival: Notify::new(),
-            calls: CircuitBreaker::default(),
-        }
-    }
 }
 
 impl PlaneHealth {
@@ -91,7 +77,7 @@ impl PlaneHealth {
             return false;
         }
         if state.away.replace(silence).is_none() {
-            state.next = Instant::now();
+            state.next = None;
         }
         true
     }
@@ -103,13 +89,8 @@ impl PlaneHealth {
             kube::Error::Api(_) => drop(self.failure(asked, Unreachable::Failing)),
             // A request that cannot be built or a response that cannot be parsed is no evidence of the plane's health.
             kube::Error::BuildRequest(_) | kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {}
-            _ => self.silent(asked),
+            _ => drop(self.failure(asked, Unreachable::Silent)),
         }
-    }
-
-    /// Records that a request sent at `asked` was abandoned without an answer.
-    pub fn silent(&self, asked: Instant) {
-        self.failure(asked, Unreachable::Silent);
     }
 
     /// True if the plane does not answer.
@@ -148,11 +129,10 @@ impl PlaneHealth {
 
     fn take_turn(&self) -> Result<(), Duration> {
         let (mut state, now) = (self.state.lock(), Instant::now());
-        let wait = state.next.saturating_duration_since(now);
-        if !wait.is_zero() {
-            return Err(wait);
+        if let Some(next) = state.next.filter(|next| *next > now) {
+            return Err(next - now);
         }
-        state.next = now + PROBE_INTERVAL;
+        state.next = Some(now + PROBE_INTERVAL);
         Ok(())
     }
 
@@ -160,7 +140,7 @@ impl PlaneHealth {
     pub fn probe_now(&self) {
         let mut state = self.state.lock();
         if state.away.is_some() {
-            state.next = Instant::now() + PROBE_INTERVAL;
+            state.next = Some(Instant::now() + PROBE_INTERVAL);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::{
     circuit_breaker::{FAILURES, PROBE_EVERY},
     key::Plane,
     plane::{
-        client::{PlaneClient, watch_session::send_tracked},
+        client::PlaneClient,
         watch::{SMALL_OBJECTS, WatchEvent, WatchSpec, WatchStatus, run},
     },
 };
@@ -49,7 +49,7 @@ impl Server {
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let watch = request.uri().query().is_some_and(|q| q.contains("watch=true"));
             let server = server.clone();
-            async move { send_tracked(watch, server.answer(watch)).await }
+            async move { server.answer(watch).await }
         });
         Arc::new(PlaneClient::of(kube::Client::new(service, "default")))
     }
@@ -265,7 +265,7 @@ async fn calls_without_an_answer_fail_at_once_but_for_a_probe_until_one_is_answe
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_a_probing_call_counts_for_the_watches() {
     let health = PlaneHealth::default();
-    health.silent(Instant::now());
+    health.failure(Instant::now(), Unreachable::Silent);
     for _ in 0..FAILURES {
         health.call_ended(Some(Category::Timeout));
     }

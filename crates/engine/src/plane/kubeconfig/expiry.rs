@@ -1,7 +1,7 @@
 //! The end of a credential, as far as it says it: of a token that is a JWT, and of certificates. Nothing is verified.
 
 use fedgate_kubeconfig::token_times;
-use jiff::Timestamp;
+use jiff::{civil::DateTime, tz::TimeZone};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
 crate::words! {
@@ -122,19 +122,15 @@ fn element(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 /// A `UTCTime` (`YYMMDDhhmmssZ`) or `GeneralizedTime` (`YYYYMMDDhhmmssZ`).
 fn time(tag: u8, text: &str) -> Option<i64> {
     const UTC_TIME: u8 = 0x17;
-    let whole = match (tag, text.get(..2)?.parse::<u8>().ok()?) {
-        (UTC_TIME, 50..) => format!("19{text}"),
-        (UTC_TIME, _) => format!("20{text}"),
-        _ => text.to_owned(),
-    };
-    let (date, clock) = (whole.get(..8)?, whole.get(8..14)?);
-    let time: Timestamp = format!("{date}T{clock}Z").parse().ok()?;
-    Some(time.as_second())
+    let year = if tag == UTC_TIME { "%y" } else { "%Y" };
+    let time = DateTime::strptime(format!("{year}%m%d%H%M%SZ"), text).ok()?;
+    Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::Timestamp;
 
     fn certificate(year: i32) -> String {
         let key = rcgen::KeyPair::generate().unwrap();

@@ -5,7 +5,7 @@ mod error;
 mod expiry;
 mod reader;
 
-pub use error::{KubeconfigError, Origin};
+pub use error::KubeconfigError;
 pub use expiry::{Expiry, Part, TimeLeft};
 
 use reader::{Reader, digest, is_plain, read};
@@ -28,23 +28,14 @@ pub struct Rules {
     pub plain_http: bool,
 }
 
-/// A bearer token; printed as `(token)`.
-#[derive(Clone)]
-pub(super) struct Token(pub(super) http::HeaderValue);
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(token)")
-    }
-}
-
 /// A checked credential: everything needed to connect to one plane, with the files already read.
 #[derive(Clone)]
 pub struct Credential {
     pub(super) server: http::Uri,
     pub(super) tls: Arc<ClientConfig>,
     pub(super) server_name: Option<ServerName<'static>>,
-    pub(super) token: Option<Token>,
+    /// Header with the bearer token; its debug text does not show it.
+    pub(super) token: Option<http::HeaderValue>,
     pub(super) namespace: String,
     /// Digest of all inputs of a TLS connection: address, CA, client certificate.
     pub(super) connection_digest: [u8; 32],
@@ -72,16 +63,10 @@ impl PartialEq for Credential {
 impl Credential {
     /// Reads and checks a kubeconfig file; also reads the files it refers to, relative to its folder.
     pub fn from_file(path: &Path, rules: Rules) -> Result<Self, KubeconfigError> {
-        let origin = Origin::File(path.to_owned());
+        let origin = format!("kubeconfig file {}", path.display());
         let text = read(&origin, "(the file itself)", path)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let mut credential = Reader {
-            origin,
-            rules,
-            folder: Some(folder),
-            files: Vec::new(),
-        }
-        .credential(&text)?;
+        let mut credential = Reader::new(origin, rules, Some(folder)).credential(&text)?;
         credential.files.insert(0, path.to_owned());
         Ok(credential)
     }
@@ -93,31 +78,19 @@ impl Credential {
         text: &[u8],
         rules: Rules,
     ) -> Result<Self, KubeconfigError> {
-        let origin = Origin::Secret {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
-        Reader {
-            origin,
-            rules,
-            folder: None,
-            files: Vec::new(),
-        }
-        .credential(text)
+        let origin = format!("Secret {namespace}/{name}, key kubeconfig");
+        Reader::new(origin, rules, None).credential(text)
     }
 
     /// The service account of the Pod this process runs in.
     pub fn in_cluster() -> Result<Self, KubeconfigError> {
-        let origin = Origin::InCluster;
+        let origin = format!("in-cluster service account in {SERVICE_ACCOUNT}");
         let from_env = |name: &str| {
-            std::env::var(name)
-                .ok()
-                .filter(|v| !v.is_empty())
-                .ok_or_else(|| KubeconfigError::Missing {
-                    origin: origin.clone(),
-                    field: format!("(environment) {name}"),
-                    next: "run inside a cluster or name a kubeconfig file",
-                })
+            let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+            value.ok_or_else(|| {
+                let next = "run inside a cluster or name a kubeconfig file";
+                KubeconfigError::new(&origin, &format!("field (environment) {name} is missing; {next}"))
+            })
         };
         let (host, port) = (
             from_env("KUBERNETES_SERVICE_HOST")?,
@@ -128,20 +101,13 @@ impl Credential {
         } else {
             host
         };
-        let folder = Path::new(SERVICE_ACCOUNT);
         let document = serde_json::json!({
             "current-context": "pod",
             "contexts": [{"name": "pod", "context": {"cluster": "pod", "user": "pod"}}],
             "clusters": [{"name": "pod", "cluster": {"server": format!("https://{host}:{port}"), "certificate-authority": "ca.crt"}}],
             "users": [{"name": "pod", "user": {"tokenFile": "token"}}],
         });
-        Reader {
-            origin,
-            rules: Rules::default(),
-            folder: Some(folder),
-            files: Vec::new(),
-        }
-        .document(&document)
+        Reader::new(origin, Rules::default(), Some(Path::new(SERVICE_ACCOUNT))).document(&document)
     }
 
     /// The credential for a path below the server's address: one of many planes behind that address.
@@ -201,12 +167,6 @@ impl Credential {
     /// The files that were read: a change of one of them may change the credential.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
-    }
-
-    /// True if this credential is certainly for another API server than `other`, not only another credential for the
-    /// same server.
-    pub fn moved_from(&self, other: &Self) -> bool {
-        self.server != other.server
     }
 }
 

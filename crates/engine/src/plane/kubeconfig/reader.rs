@@ -1,6 +1,6 @@
 //! Reads a kubeconfig's document field by field.
 
-use super::{Credential, KubeconfigError, MAX_BYTES, Origin, Rules, Token, expiry};
+use super::{Credential, KubeconfigError, MAX_BYTES, Rules, expiry};
 use crate::shared_map::SharedMap;
 use rustls::{
     ClientConfig, RootCertStore,
@@ -22,7 +22,7 @@ pub(super) fn is_plain(server: &http::Uri) -> bool {
     server.scheme() == Some(&http::uri::Scheme::HTTP)
 }
 
-pub(super) fn read(origin: &Origin, field: &str, path: &Path) -> Result<Vec<u8>, KubeconfigError> {
+pub(super) fn read(origin: &str, field: &str, path: &Path) -> Result<Vec<u8>, KubeconfigError> {
     use std::io::Read;
     let mut bytes = Vec::new();
     let outcome = std::fs::File::open(path).and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes));
@@ -31,20 +31,15 @@ pub(super) fn read(origin: &Origin, field: &str, path: &Path) -> Result<Vec<u8>,
         Ok(_) => return Ok(bytes),
         Err(e) => e.to_string(),
     };
-    Err(KubeconfigError::Unreadable {
-        origin: origin.clone(),
-        field: field.to_owned(),
-        path: path.to_owned(),
-        cause,
-    })
+    Err(KubeconfigError::unreadable_file(origin, field, path, &cause))
 }
 
 pub(super) struct Reader<'a> {
-    pub(super) origin: Origin,
-    pub(super) rules: Rules,
+    origin: String,
+    rules: Rules,
     /// Base folder of relative paths; `None` where the kubeconfig may not refer to files.
-    pub(super) folder: Option<&'a Path>,
-    pub(super) files: Vec<PathBuf>,
+    folder: Option<&'a Path>,
+    files: Vec<PathBuf>,
 }
 
 /// One mapping of the document and its path, e.g. `users[admin].user`.
@@ -64,11 +59,21 @@ impl<'a> Section<'a> {
     }
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub(super) fn new(origin: String, rules: Rules, folder: Option<&'a Path>) -> Self {
+        Self {
+            origin,
+            rules,
+            folder,
+            files: Vec::new(),
+        }
+    }
+
     pub(super) fn credential(self, text: &[u8]) -> Result<Credential, KubeconfigError> {
-        let document = fedgate_kubeconfig::document(text).map_err(|cause| KubeconfigError::Malformed {
-            origin: self.origin.clone(),
-            cause,
+        let document = fedgate_kubeconfig::document(text).map_err(|cause| {
+            self.error(&format!(
+                "not a kubeconfig: {cause}; write it anew, `kubectl config view --raw --minify --flatten` prints one that fits"
+            ))
         })?;
         self.document(&document)
     }
@@ -123,10 +128,10 @@ impl Reader<'_> {
             key.as_deref(),
             Some(name.as_bytes()),
         ];
-        let token_text = token.as_ref().map(|t| t.0.as_bytes());
+        let token_text = token.as_ref().map(|t| t.as_bytes());
         let bearer = token
             .as_ref()
-            .and_then(|t| t.0.to_str().ok()?.strip_prefix("Bearer "));
+            .and_then(|t| t.to_str().ok()?.strip_prefix("Bearer "));
         let expiry = expiry::earliest(bearer, certificate.as_deref(), ca.as_deref());
         Ok(Credential {
             connection_digest: digest(&connection),
@@ -152,11 +157,8 @@ impl Reader<'_> {
             None => match document["contexts"].as_array().map(Vec::as_slice) {
                 Some([only]) => only.get("name").and_then(Value::as_str).unwrap_or_default(),
                 _ => {
-                    return Err(KubeconfigError::Missing {
-                        origin: self.origin.clone(),
-                        field: "current-context".to_owned(),
-                        next: "name the context to use: kubectl config use-context",
-                    });
+                    let next = "name the context to use: kubectl config use-context";
+                    return Err(self.error(&format!("field current-context is missing; {next}")));
                 }
             },
         };
@@ -171,16 +173,12 @@ impl Reader<'_> {
         name: &str,
     ) -> Result<Section<'d>, KubeconfigError> {
         let path = format!("{list}[{name}].{field}");
-        fedgate_kubeconfig::entry(document, list, field, name)
-            .map(|fields| Section {
-                path: path.clone(),
-                fields,
-            })
-            .ok_or_else(|| KubeconfigError::Missing {
-                origin: self.origin.clone(),
-                field: path,
-                next: "the current context, its cluster and its user must all be in the file",
-            })
+        match fedgate_kubeconfig::entry(document, list, field, name) {
+            Some(fields) => Ok(Section { path, fields }),
+            None => Err(self.error(&format!(
+                "field {path} is missing; the current context, its cluster and its user must all be in the file"
+            ))),
+        }
     }
 
     fn check_cluster(&self, cluster: &Section<'_>) -> Result<(), KubeconfigError> {
@@ -292,7 +290,7 @@ impl Reader<'_> {
         Ok(Some(bytes))
     }
 
-    fn token(&mut self, user: &Section<'_>) -> Result<Option<Token>, KubeconfigError> {
+    fn token(&mut self, user: &Section<'_>) -> Result<Option<http::HeaderValue>, KubeconfigError> {
         // kubectl prefers the file, too.
         let (field, text) = match (self.file(user, "tokenFile")?, user.text("token")) {
             (Some(bytes), _) => ("tokenFile", bytes),
@@ -312,7 +310,7 @@ impl Reader<'_> {
         }
         let mut header = http::HeaderValue::from_str(&format!("Bearer {text}")).map_err(|_| bad())?;
         header.set_sensitive(true);
-        Ok(Some(Token(header)))
+        Ok(Some(header))
     }
 
     fn server_name(&self, cluster: &Section<'_>) -> Result<Option<ServerName<'static>>, KubeconfigError> {
@@ -370,35 +368,23 @@ impl Reader<'_> {
         })
     }
 
-    fn missing(&self, section: &Section<'_>, field: &str, next: &'static str) -> KubeconfigError {
-        KubeconfigError::Missing {
-            origin: self.origin.clone(),
-            field: section.path_of(field),
-            next,
-        }
+    fn error(&self, problem: &str) -> KubeconfigError {
+        KubeconfigError::new(&self.origin, problem)
     }
 
-    fn refused(
-        &self,
-        at: &Section<'_>,
-        field: &str,
-        why: &'static str,
-        next: &'static str,
-    ) -> KubeconfigError {
-        KubeconfigError::Refused {
-            origin: self.origin.clone(),
-            field: at.path_of(field),
-            why,
-            next,
-        }
+    fn missing(&self, section: &Section<'_>, field: &str, next: &str) -> KubeconfigError {
+        self.error(&format!("field {} is missing; {next}", section.path_of(field)))
+    }
+
+    fn refused(&self, at: &Section<'_>, field: &str, why: &str, next: &str) -> KubeconfigError {
+        self.error(&format!("field {} is refused: {why}; {next}", at.path_of(field)))
     }
 
     fn invalid(&self, section: &Section<'_>, field: &str, why: &str) -> KubeconfigError {
-        KubeconfigError::Invalid {
-            origin: self.origin.clone(),
-            field: section.path_of(field),
-            why: why.to_owned(),
-        }
+        let field = section.path_of(field);
+        self.error(&format!(
+            "field {field}: {why}; correct it and save, it is read again at once"
+        ))
     }
 }
 

@@ -97,7 +97,7 @@ fn what_would_run_programs_trust_all_or_go_elsewhere_is_refused_by_field() {
     for (cluster, user, field) in cases {
         let error = secret(&document(&cluster, &user)).unwrap_err();
         assert!(
-            matches!(&error, KubeconfigError::Refused { field: f, .. } if f == field),
+            error.to_string().contains(&format!("field {field} is refused: ")),
             "{error}"
         );
         let text = error.to_string();
@@ -176,7 +176,7 @@ fn no_error_and_no_debug_text_shows_a_credential() {
     let hidden = "hush-hush";
     let broken = format!("users:\n- name: u\n  user: {{token: \"{hidden}\n");
     let error = secret(&broken).unwrap_err();
-    assert!(matches!(error, KubeconfigError::Malformed { .. }));
+    assert!(error.to_string().contains(": not a kubeconfig: "), "{error}");
     assert!(!format!("{error} {error:?}").contains(hidden), "{error:?}");
     let error = secret(&document(&cluster(), &json!({"token": format!("{hidden} x")}))).unwrap_err();
     assert!(!format!("{error} {error:?}").contains(hidden));
@@ -252,7 +252,7 @@ fn texts_that_kubectl_reads_are_read() {
         r#"{"users": [{"name": "u"}, {"name": "u"}]}"#,
     ] {
         let error = secret(wrong).unwrap_err();
-        assert!(matches!(error, KubeconfigError::Malformed { .. }), "{error}");
+        assert!(error.to_string().contains(": not a kubeconfig: "), "{error}");
     }
 }
 

@@ -7,7 +7,6 @@
 //! only one of two candidates. Deleting a Lease deletes the holder's name but does not shorten the time that the holder
 //! may write.
 
-mod leader;
 mod observer;
 mod write_permit;
 
@@ -19,7 +18,6 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{Api, api::PostParams};
-use leader::KnownLeader;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
@@ -42,6 +40,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const NO_ANSWER: &str = "no answer in time";
 /// Timeout of the release: the process does not wait longer, because the release only saves the next holder's time.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
+
+/// The holder of the Lease as a process last saw it, and the time from which it may be another one: a process that cannot
+/// reach the plane of the Lease does not know who leads.
+type KnownLeader = parking_lot::Mutex<Option<(String, Instant)>>;
 
 /// Starts leader elections; see the module.
 #[derive(Debug)]
@@ -108,7 +110,9 @@ impl LeaseHandle {
     /// The holder of the Lease as this process last saw it; `None` if it saw none, and once the Lease that it saw has
     /// expired.
     pub fn leader(&self) -> Option<String> {
-        self.leader.get()
+        let known = self.leader.lock();
+        let known = known.as_ref().filter(|(_, until)| Instant::now() < *until);
+        known.map(|(holder, _)| holder.clone())
     }
 
     /// Waits until no write may be in flight any more; each renewal postpones that time.
@@ -243,10 +247,10 @@ impl Candidate {
     async fn try_to_take(&mut self, seen: Option<Observed>) -> Option<Observed> {
         let lease = seen.as_ref().and_then(|o| o.lease.clone());
         let asked = Instant::now();
-        match timeout(ATTEMPT, self.take(lease.clone())).await {
-            Ok(Ok(true)) => None,
+        match within(self.take(lease.clone())).await {
+            Ok(true) => None,
             // Another candidate was faster, or the watch lags: read the Lease again.
-            Ok(Ok(false)) => {
+            Ok(false) => {
                 self.plane.health().success();
                 let mut seen = self.look(seen).await;
                 if version(seen.lease.as_ref()) == version(lease.as_ref()) {
@@ -254,22 +258,20 @@ impl Candidate {
                 }
                 Some(seen)
             }
-            Ok(Err(error)) => Some(self.retry_later(seen, "take", asked, Some(&error))),
-            // The server may have executed the write all the same; then the next attempt conflicts, and a read shows
-            // the holder.
-            Err(_) => Some(self.retry_later(seen, "take", asked, None)),
+            // Without an answer the server may have executed the write all the same; then the next attempt conflicts, and a
+            // read shows the holder.
+            Err(error) => Some(self.retry_later(seen, "take", asked, &error)),
         }
     }
 
     async fn look(&mut self, before: Option<Observed>) -> Observed {
         let (api, asked) = (self.api(), Instant::now());
-        match timeout(ATTEMPT, api.get_opt(&self.name)).await {
-            Ok(Ok(lease)) => {
+        match within(api.get_opt(&self.name)).await {
+            Ok(lease) => {
                 self.plane.health().success();
                 self.observe(before, lease)
             }
-            Ok(Err(error)) => self.retry_later(before, "read", asked, Some(&error)),
-            Err(_) => self.retry_later(before, "read", asked, None),
+            Err(error) => self.retry_later(before, "read", asked, &error),
         }
     }
 
@@ -293,26 +295,20 @@ impl Candidate {
             _ => now,
         };
         // A standby that may not watch reads an expired Lease again, and knows the holder until that read has had its time.
-        self.leader
-            .set(lease.as_ref().and_then(holder), free_at + ATTEMPT);
+        self.note_holder(lease.as_ref(), free_at + ATTEMPT);
         Observed { lease, free_at }
     }
 
-    /// `error` is `None` if the request sent at `asked` was abandoned without an answer.
+    /// Records that the request sent at `asked` failed.
     fn retry_later(
         &mut self,
         before: Option<Observed>,
         what: &str,
         asked: Instant,
-        error: Option<&kube::Error>,
+        error: &kube::Error,
     ) -> Observed {
-        if let Some(error) = error {
-            self.complain(what, error);
-            self.plane.health().call_failed(asked, error);
-        } else {
-            self.complain(what, &NO_ANSWER);
-            self.plane.health().silent(asked);
-        }
+        self.complain(what, error);
+        self.plane.health().call_failed(asked, error);
         let again = Instant::now() + RETRY_AFTER;
         let (lease, free_at) = before.map_or((None, again), |o| (o.lease, o.free_at.max(again)));
         Observed { lease, free_at }
@@ -348,11 +344,17 @@ impl Candidate {
     }
 
     fn won(&mut self, lease: LeaseObject, sent: Instant) {
-        self.leader.set(holder(&lease), sent + LEASE_DURATION);
+        self.note_holder(Some(&lease), sent + LEASE_DURATION);
         self.held = Some(Held { lease, sent });
         self.last_error = None;
         self.plane.health().success();
         self.right.allow(Some(sent + RENEW_DEADLINE));
+    }
+
+    /// Records the holder that was seen, and the time from which it may be another one. An empty name is none.
+    fn note_holder(&self, lease: Option<&LeaseObject>, until: Instant) {
+        let holder = lease.and_then(holder).filter(|holder| !holder.is_empty());
+        *self.leader.lock() = holder.map(|holder| (holder.to_owned(), until));
     }
 
     fn ours(&self, mut lease: LeaseObject) -> LeaseObject {
@@ -481,6 +483,12 @@ impl Candidate {
             self.last_error = Some(text);
         }
     }
+}
+
+/// The answer to a request, if it comes in time.
+async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    let answer = timeout(ATTEMPT, request).await;
+    answer.unwrap_or_else(|_| Err(kube::Error::Service(NO_ANSWER.into())))
 }
 
 fn holder(lease: &LeaseObject) -> Option<&str> {

@@ -64,7 +64,7 @@ impl WatchFailure {
             kube::Error::Api(status) => Self::of_status(status),
             kube::Error::Service(e) => match e.downcast_ref() {
                 Some(CallError::TooLarge { .. }) => Self::Failing,
-                Some(CallError::CredentialReplaced | CallError::Superseded) => Self::Broken,
+                Some(CallError::Superseded) => Self::Broken,
                 _ => Self::Unreachable,
             },
             // Only a list shows the object in a line that is too long.
@@ -288,7 +288,7 @@ mod tests {
             cause: "refused".to_owned(),
         };
         assert_eq!(called(connection), WatchFailure::Unreachable);
-        assert_eq!(called(CallError::CredentialReplaced), WatchFailure::Broken);
+        assert_eq!(called(CallError::Superseded), WatchFailure::Broken);
         assert_eq!(answered(401, "no"), WatchFailure::Unauthorized);
         assert_eq!(answered(403, "no"), WatchFailure::Forbidden);
         assert_eq!(answered(404, "no"), WatchFailure::NotServed);

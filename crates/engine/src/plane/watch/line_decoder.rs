@@ -6,8 +6,8 @@ use crate::{
     plane::client::{LargePage, PlaneClient},
 };
 use bytes::Bytes;
-use futures::{FutureExt, future::BoxFuture};
-use http_body::Body as _;
+use http_body::Frame;
+use http_body_util::BodyExt;
 use kube::{
     client::Body,
     core::{
@@ -17,16 +17,8 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
-use tokio::time::{Sleep, sleep};
+use std::{borrow::Cow, collections::BTreeMap, io, sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout_at};
 
 /// Maximum length of a line. An object has a few MiB at most.
 const LIMIT: usize = 16 * 1024 * 1024;
@@ -47,20 +39,8 @@ pub(super) struct LineDecoder {
     begun: Vec<u8>,
     ended: bool,
     client: Arc<PlaneClient>,
-    permit: Permit,
-}
-
-/// The permit of a large line.
-enum Permit {
-    /// The line is not large.
-    None,
-    /// Other planes have all permits.
-    Awaited(BoxFuture<'static, Option<LargePage>>),
-    /// The line is read until this time, and its event handled.
-    Held {
-        _page: Option<LargePage>,
-        until: Pin<Box<Sleep>>,
-    },
+    /// The permit of a large line, until its event is handled, and the time until which the line is read.
+    permit: Option<(Option<LargePage>, Instant)>,
 }
 
 impl LineDecoder {
@@ -73,45 +53,39 @@ impl LineDecoder {
             begun: Vec::new(),
             ended: false,
             client,
-            permit: Permit::None,
+            permit: None,
         }
     }
 
-    /// The next event.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<kube::Result<Event>>> {
+    /// The next event; may be cancelled.
+    pub(super) async fn next(&mut self) -> Option<kube::Result<Event>> {
         if !self.is_large() {
-            self.permit = Permit::None;
+            self.permit = None;
         }
         loop {
             if let Some(event) = self.line() {
-                return Poll::Ready(Some(event));
+                return Some(event);
             }
             if self.ended {
-                return Poll::Ready(self.last_line());
+                return self.last_line();
             }
             if self.begun.len() > LIMIT {
-                self.ended = true;
-                self.begun = Vec::new();
-                return Poll::Ready(Some(Err(kube::Error::LinesCodecMaxLineLengthExceeded)));
+                return self.fails(kube::Error::LinesCodecMaxLineLengthExceeded);
             }
-            if self.is_large() && ready!(self.poll_late(cx)) {
-                self.ended = true;
-                self.begun = Vec::new();
-                let late = "an event that is larger than any object has not ended in time";
-                let late = io::Error::new(io::ErrorKind::TimedOut, late);
-                return Poll::Ready(Some(Err(kube::Error::ReadEvents(late))));
-            }
-            match Pin::new(&mut self.body).poll_frame(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(Ok(frame))) => self.chunk = frame.into_data().unwrap_or_default(),
-                Poll::Ready(Some(Err(error))) => {
-                    self.ended = true;
-                    if !is_end(&error) {
-                        self.begun = Vec::new();
-                        return Poll::Ready(Some(Err(kube::Error::ReadEvents(io::Error::other(error)))));
-                    }
+            let frame = if self.is_large() {
+                match Box::pin(self.large_frame()).await {
+                    Ok(frame) => frame,
+                    Err(late) => return self.fails(kube::Error::ReadEvents(late)),
                 }
-                Poll::Ready(None) => self.ended = true,
+            } else {
+                self.body.frame().await
+            };
+            match frame {
+                Some(Ok(frame)) => self.chunk = frame.into_data().unwrap_or_default(),
+                Some(Err(error)) if !is_end(&error) => {
+                    return self.fails(kube::Error::ReadEvents(io::Error::other(error)));
+                }
+                Some(Err(_)) | None => self.ended = true,
             }
         }
     }
@@ -120,22 +94,30 @@ impl LineDecoder {
         self.begun.len() > self.client.page_bytes()
     }
 
-    /// Waits for the permit of a large line; true if the time of the line is over.
-    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        loop {
-            match &mut self.permit {
-                Permit::None => {
-                    let client = self.client.clone();
-                    self.permit = Permit::Awaited(async move { client.large_page().await }.boxed());
-                }
-                Permit::Awaited(permit) => {
-                    let page = ready!(permit.poll_unpin(cx));
-                    let until = Box::pin(sleep(PATIENCE));
-                    self.permit = Permit::Held { _page: page, until };
-                }
-                Permit::Held { until, .. } => return Poll::Ready(until.poll_unpin(cx).is_ready()),
-            }
+    /// The next part of a large line, once the line has its permit; an error if the time of the line is over.
+    async fn large_frame(&mut self) -> io::Result<Option<kube::Result<Frame<Bytes>>>> {
+        if self.permit.is_none() {
+            let page = self.client.large_page().await;
+            self.permit = Some((page, Instant::now() + PATIENCE));
         }
+        let until = self
+            .permit
+            .as_ref()
+            .map_or_else(Instant::now, |(_, until)| *until);
+        let late = "an event that is larger than any object has not ended in time";
+        if until > Instant::now()
+            && let Ok(frame) = timeout_at(until, self.body.frame()).await
+        {
+            return Ok(frame);
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, late))
+    }
+
+    /// Ends the events with an error.
+    fn fails(&mut self, error: kube::Error) -> Option<kube::Result<Event>> {
+        self.ended = true;
+        self.begun = Vec::new();
+        Some(Err(error))
     }
 
     /// The next complete line, decoded.
@@ -230,7 +212,7 @@ fn is_end(error: &kube::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::{StreamExt, future::poll_fn, stream};
+    use futures::{FutureExt, StreamExt, stream};
     use http::{Request, Response};
     use proptest::{collection::vec, prelude::*, sample::Index};
     use std::convert::Infallible;
@@ -253,7 +235,7 @@ mod tests {
         let client = Arc::new(PlaneClient::of(client));
         let mut lines = LineDecoder::new(answer.into_body(), &[], client);
         let mut said = Vec::new();
-        while let Some(event) = poll_fn(|cx| lines.poll_next(cx)).await {
+        while let Some(event) = lines.next().await {
             said.push(match event {
                 Ok(WatchEvent::Added(object)) => object.version(),
                 Ok(event) => format!("{event:?}"),
@@ -354,27 +336,24 @@ mod tests {
     async fn a_large_event_is_read_and_handled_with_the_permit_of_a_large_page() {
         let (client, mut lines) = large("\"}}\n").await;
         let other = client.large_page().await;
-        assert!(poll_fn(|cx| lines.poll_next(cx)).now_or_never().is_none());
+        assert!(lines.next().now_or_never().is_none());
         drop(other);
-        let event = poll_fn(|cx| lines.poll_next(cx)).await;
+        let event = lines.next().await;
         assert!(matches!(event, Some(Ok(WatchEvent::Added(object))) if object.version() == "1"));
         assert!(
             client.large_page().now_or_never().is_none(),
             "it is being handled"
         );
-        assert!(poll_fn(|cx| lines.poll_next(cx)).now_or_never().is_none());
+        assert!(lines.next().now_or_never().is_none());
         assert!(client.large_page().now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_large_event_that_does_not_end_keeps_its_permit_for_a_while_only() {
         let (client, mut lines) = large("more").await;
-        let event = poll_fn(|cx| lines.poll_next(cx)).await;
+        let event = lines.next().await;
         assert!(matches!(event, Some(Err(kube::Error::ReadEvents(_)))));
-        assert!(
-            poll_fn(|cx| lines.poll_next(cx)).await.is_none(),
-            "the watch is over"
-        );
+        assert!(lines.next().await.is_none(), "the watch is over");
         assert!(client.large_page().now_or_never().is_some());
     }
 

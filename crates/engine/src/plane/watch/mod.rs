@@ -1,5 +1,5 @@
-//! One watch with bounded backoff, whose events go to a sink that never blocks. [`list_watch`] sends the requests,
-//! reads the answers and resumes at its position after any error; this module decides the consequence of an error.
+//! One watch with bounded backoff, whose events go to a sink that never blocks. `list_watch` sends the requests, reads the
+//! answers and resumes at its position after any error; this module decides the consequence of an error.
 
 mod failure;
 mod line_decoder;
@@ -9,7 +9,7 @@ mod pages;
 mod supervise;
 
 use super::{
-    client::{PlaneClient, watch_session::WatchSession},
+    client::PlaneClient,
     health::{
         PlaneHealth, Unreachable,
         host::{Extent, FailureLine, Member},
@@ -21,11 +21,14 @@ use crate::{
     random::Random,
 };
 use failure::{PlaneImpact, WatchBackoff, WatchFailure};
-use futures::StreamExt;
-use kube::core::{ApiResource, DynamicObject};
+use kube::{
+    Resource,
+    core::{ApiResource, DynamicObject},
+};
 use kube_runtime::watcher;
-use list_watch::ListWatch;
+use list_watch::Doubt;
 use malformed::Malformed;
+use pages::Pages;
 use parking_lot::Mutex;
 use std::{
     sync::{
@@ -85,35 +88,20 @@ pub struct WatchSpec {
 }
 
 /// Status of a watch, for readiness, metrics and `/debug/planes`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct WatchStatus {
     synced: AtomicBool,
     forbidden: AtomicBool,
     errors: AtomicU64,
     expiries: AtomicU64,
-    last_event: Mutex<Instant>,
+    /// Time of the last event, or of the start of the watch.
+    last_event: Mutex<Option<Instant>>,
     /// Highest resourceVersion that the watch has delivered.
     highest: AtomicU64,
     /// Highest resourceVersion in the response to a write.
     written: AtomicU64,
     error: Mutex<Option<(WatchFailure, String)>>,
     malformed: Mutex<Malformed>,
-}
-
-impl Default for WatchStatus {
-    fn default() -> Self {
-        Self {
-            synced: AtomicBool::new(false),
-            forbidden: AtomicBool::new(false),
-            errors: AtomicU64::new(0),
-            expiries: AtomicU64::new(0),
-            last_event: Mutex::new(Instant::now()),
-            highest: AtomicU64::new(0),
-            written: AtomicU64::new(0),
-            error: Mutex::default(),
-            malformed: Mutex::default(),
-        }
-    }
 }
 
 impl WatchStatus {
@@ -137,6 +125,14 @@ impl WatchStatus {
     /// Number of times the watch failed and restarted, for any cause.
     pub fn restarts(&self) -> u64 {
         self.restarts_by_cause().iter().map(|(_, count)| count).sum()
+    }
+
+    /// Why the watch restarts last: `gone` if the server no longer had the version (410), else `error`.
+    pub fn restart_cause(&self) -> &'static str {
+        match &*self.error.lock() {
+            Some((WatchFailure::Gone, _)) => "gone",
+            _ => "error",
+        }
     }
 
     /// Number of restarts by cause: `gone` if the server no longer had the version (410), else `error`.
@@ -171,18 +167,15 @@ impl WatchStatus {
 
     /// Time since the last event; since the start of the watch if no event has arrived.
     pub fn idle_time(&self) -> Duration {
-        self.last_event.lock().elapsed()
+        self.last_event.lock().map_or(Duration::ZERO, |at| at.elapsed())
     }
 
-    /// The operator's next step after the last error, until the watch recovers; `None` for failures of normal operation.
-    pub fn next_step(&self, plane: &Plane) -> Option<String> {
+    /// The last error, its cause in a word, and the operator's next step (`None` for failures of normal operation), until the
+    /// watch recovers.
+    pub fn failure(&self, plane: &Plane) -> Option<(String, &'static str, Option<String>)> {
         let error = self.error.lock();
-        error.as_ref().and_then(|(failure, _)| failure.next_step(plane))
-    }
-
-    /// The cause of the last error in a word, until the watch recovers.
-    pub fn cause(&self) -> Option<&'static str> {
-        self.error.lock().as_ref().map(|(failure, _)| failure.as_str())
+        let (failure, text) = error.as_ref()?;
+        Some((text.clone(), failure.as_str(), failure.next_step(plane)))
     }
 
     /// True if there is an error from which the watch has not recovered.
@@ -214,115 +207,66 @@ pub const LARGE_OBJECTS: u32 = 10;
 pub async fn run(
     plane: &Plane,
     client: Arc<PlaneClient>,
-    selection: &WatchSpec,
+    spec: &WatchSpec,
     status: &WatchStatus,
     health: &Arc<PlaneHealth>,
     sink: impl Fn(WatchEvent),
     on_rights: impl Fn(bool),
 ) {
+    let kind = &spec.resource.kind;
+    status.last_event.lock().get_or_insert_with(Instant::now);
     let mut watch = Watch {
-        member: client.host().join(plane, &selection.resource.kind),
+        member: client.host().join(plane, kind),
+        pages: Pages::new(spec.page, client.page_bytes()),
+        path: DynamicObject::url_path(&spec.resource, spec.namespace.as_deref()),
+        timeout: watch_timeout(plane, kind),
+        trouble: WatchBackoff::none((plane, kind)),
+        spec,
+        client,
         status,
         health,
-        line: WatchSession::new(health.clone()),
         sink,
         on_rights,
-        trouble: WatchBackoff::none((plane, &selection.resource.kind)),
-        may_be_absent: selection.may_be_absent,
+        version: 0,
+        doubt: Doubt::None,
+        asked: Instant::now(),
+        opened: None,
+        short: 0,
+        has_turn: false,
+        answers: false,
     };
-    let timeout = watch_timeout(plane, &selection.resource.kind);
-    let line = watch.line.clone();
-    line.hold(async {
-        let mut follower = ListWatch::new(client, selection, timeout, status);
-        loop {
-            watch.follow(&mut follower).await;
-            follower.relist();
-        }
-    })
-    .await;
+    watch.follow().await;
 }
 
 struct Watch<'a, S, R> {
     member: Member<'a>,
+    spec: &'a WatchSpec,
+    client: Arc<PlaneClient>,
     status: &'a WatchStatus,
     health: &'a Arc<PlaneHealth>,
-    line: Arc<WatchSession>,
     sink: S,
     on_rights: R,
     trouble: WatchBackoff,
-    may_be_absent: bool,
+    path: String,
+    /// Timeout requested from the server for a watch, in seconds.
+    timeout: u32,
+    pages: Pages,
+    /// Version up to which all events have been delivered; while a list is read, the version of the list.
+    version: u64,
+    doubt: Doubt,
+    /// Time of the last request.
+    asked: Instant,
+    /// Time at which the server opened the watch; `None` if the last request was not a watch or the watch has failed.
+    opened: Option<Instant>,
+    /// Number of consecutive watches that ended early.
+    short: u32,
+    /// True if the watch has already waited for the probe turn of its next request.
+    has_turn: bool,
+    /// True if the plane has answered a request of this watch other than to open it since it was open or has failed.
+    answers: bool,
 }
 
 impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
-    /// Delivers the events of one list and watch until the watch has lost its position.
-    async fn follow(&mut self, events: &mut ListWatch<'_>) {
-        loop {
-            let event = tokio::select! {
-                biased;
-                () = self.line.opened() => {
-                    self.answered();
-                    continue;
-                }
-                event = events.next() => event,
-            };
-            if self.line.has_opened() {
-                self.answered();
-            }
-            let highest = self.status.highest.fetch_max(events.version(), Ordering::Relaxed);
-            match event {
-                // The lists are quorum reads: no server returns a list older than the events delivered before. Nothing
-                // of this list has been delivered yet.
-                Some(Ok(watcher::Event::InitApply(_) | watcher::Event::InitDone))
-                    if events.version() < highest =>
-                {
-                    self.status.highest.store(0, Ordering::Relaxed);
-                    return (self.sink)(WatchEvent::Rewound);
-                }
-                Some(Ok(event)) => self.event(event),
-                Some(Err(error)) => {
-                    let cause = WatchFailure::of(&error);
-                    self.fails(cause, &error).await;
-                    if cause.needs_list() {
-                        return;
-                    }
-                }
-                None => return,
-            }
-        }
-    }
-
-    fn event(&mut self, event: watcher::Event<LenientObject>) {
-        // A list has only been requested; it is not known yet if the server answers.
-        if matches!(event, watcher::Event::Init) {
-            self.status.malformed.lock().begin_list();
-            return (self.sink)(WatchEvent::Init);
-        }
-        *self.status.last_event.lock() = Instant::now();
-        self.answered();
-        let event = match event {
-            watcher::Event::Init => None,
-            watcher::Event::InitApply(object) => self.named(object).map(WatchEvent::InitApply),
-            watcher::Event::InitDone => {
-                self.status.malformed.lock().end_list();
-                self.status.synced.store(true, Ordering::Relaxed);
-                Some(WatchEvent::InitDone)
-            }
-            watcher::Event::Apply(object) => self.named(object).map(WatchEvent::Apply),
-            watcher::Event::Delete(object) => {
-                let last = self.named(object);
-                if let Some(DynamicObject { metadata, .. }) = last.as_deref() {
-                    let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
-                    let mut malformed = self.status.malformed.lock();
-                    malformed.record_readable(namespace.unwrap_or_default(), name.unwrap_or_default());
-                }
-                last.map(WatchEvent::Delete)
-            }
-        };
-        if let Some(event) = event {
-            (self.sink)(event);
-        }
-    }
-
     /// The object, unless it has no name: without a name it cannot be reconciled. Reports fields that could not be read.
     fn named(&self, read: LenientObject) -> Option<Box<DynamicObject>> {
         let LenientObject {
@@ -349,6 +293,12 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
         name.is_some().then(|| Box::new(object))
     }
 
+    /// Records a page or an event.
+    fn heard(&mut self) {
+        *self.status.last_event.lock() = Some(Instant::now());
+        self.answered();
+    }
+
     /// Records that the server has answered.
     fn answered(&mut self) {
         self.health.success();
@@ -364,8 +314,17 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
         }
     }
 
-    /// Records and reports the failure, then waits before the next attempt.
-    async fn fails(&mut self, cause: WatchFailure, error: &watcher::Error) {
+    /// Records and reports the failure, then waits before the next attempt. False if the watch has lost its position, so that
+    /// only a new list shows the current objects.
+    async fn fails(&mut self, error: &watcher::Error) -> bool {
+        let cause = WatchFailure::of(error);
+        let impact = cause.of_plane();
+        let doubt = match impact {
+            PlaneImpact::Away(Unreachable::Silent) => Doubt::First,
+            PlaneImpact::Away(Unreachable::Failing) => Doubt::OnceOpen,
+            PlaneImpact::Well | PlaneImpact::Unsaid => Doubt::None,
+        };
+        self.doubt = self.doubt.max(doubt);
         let text = error.to_string();
         let is_new = self.status.fails(cause, text.clone());
         (self.sink)(WatchEvent::Failed);
@@ -374,28 +333,29 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
                 error: text,
                 what: cause.what(),
                 next: cause.next_step(self.member.plane),
-                extent: match cause.of_plane() {
+                extent: match impact {
                     PlaneImpact::Away(Unreachable::Silent) => Extent::Silent,
                     _ if cause == WatchFailure::Throttled => Extent::Throttling,
                     _ => Extent::Own,
                 },
             });
         }
-        if self.trouble.refused_for(cause, self.may_be_absent) >= Some(REFUSAL_PATIENCE)
+        if self.trouble.refused_for(cause, self.spec.may_be_absent) >= Some(REFUSAL_PATIENCE)
             && !self.status.forbidden.swap(true, Ordering::Relaxed)
         {
             (self.on_rights)(true);
         }
-        let (asked, answers) = self.line.fails();
-        if answers && matches!(error, watcher::Error::WatchStartFailed(_)) {
+        self.opened = None;
+        if std::mem::take(&mut self.answers) && matches!(error, watcher::Error::WatchStartFailed(_)) {
             // The plane is not away, and its answers to other requests end no wait: it opens no watch of this kind.
-            return tokio::time::sleep(self.trouble.delay(false)).await;
+            tokio::time::sleep(self.trouble.delay(false)).await;
+            return !cause.needs_list();
         }
         let asked = match error {
-            watcher::Error::InitialListFailed(_) | watcher::Error::WatchStartFailed(_) => asked,
+            watcher::Error::InitialListFailed(_) | watcher::Error::WatchStartFailed(_) => self.asked,
             _ => Instant::now(),
         };
-        let away = match cause.of_plane() {
+        let away = match impact {
             PlaneImpact::Away(silence) => self.health.failure(asked, silence),
             PlaneImpact::Well => {
                 self.health.success();
@@ -409,7 +369,9 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
             () = tokio::time::sleep(delay) => {}
             () = self.health.recovered() => {}
         }
-        self.line.turn().await;
+        self.health.probe_turn().await;
+        self.has_turn = true;
+        !cause.needs_list()
     }
 }
 

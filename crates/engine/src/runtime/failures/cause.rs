@@ -7,7 +7,7 @@ use crate::{
     executor::{permissions::Permission, suspension::PARKED},
     key::Plane,
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// A cause that holds back the calls of many keys.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,13 +42,13 @@ impl Failures {
     /// Records that the project of a plane is suspended, whether or not a key waits for its end.
     pub fn suspended(&self, plane: &Plane, now: Now) {
         let cause = Cause::Suspended(plane.clone());
-        let failure = of_plane(plane, "write", Category::ProjectSuspended, PARKED);
+        let failure = Failure::new(plane, "write", String::new(), Category::ProjectSuspended, PARKED);
         self.0.lock().cause(cause, &failure, now);
     }
 
     /// Records that a plane answers neither watches nor calls, as a standby sees it too.
     pub fn plane_down(&self, plane: &Plane, category: Category, message: &str, now: Now) {
-        let failure = of_plane(plane, "watch", category, message);
+        let failure = Failure::new(plane, "watch", String::new(), category, message);
         let mut kept = self.0.lock();
         let (_, entry) = kept.cause(Cause::Plane(plane.clone()), &failure, now);
         entry.failure.attempts = entry.failure.attempts.max(1);
@@ -85,17 +85,5 @@ impl Kept {
         let class = cause.class();
         let entry = entry.or_insert_with(|| Entry::new(LastFailure::of(failure, class, now), now));
         (cause, entry)
-    }
-}
-
-/// The failure of a plane that no request has met.
-fn of_plane(plane: &Plane, verb: &'static str, category: Category, message: &str) -> Failure {
-    Failure {
-        plane: plane.clone(),
-        verb,
-        object: String::new(),
-        category,
-        message: message.to_owned(),
-        retry_after: Duration::ZERO,
     }
 }

@@ -19,20 +19,16 @@ pub(crate) fn attempt(attempt: &Attempt<'_>, is_news: bool) {
     let (namespace, name) = (&*key.namespace, &*key.name);
     // Formatted only if the level is on: most attempts are lines of level debug.
     let error = tracing::field::display(Cleaned(&failure.message));
-    match failure.category.class() {
-        Class::Retry | Class::Right => {
-            tracing::debug!(%plane, controller, kind = %key.kind, namespace, name, verb, category, error, %key, "trying again");
-        }
-        Class::Wait => {
-            tracing::debug!(%plane, controller, kind = %key.kind, namespace, name, verb, category, error, %key, "waiting for a change");
-        }
+    let text = match failure.category.class() {
+        Class::Retry | Class::Right => "trying again",
+        Class::Wait => "waiting for a change",
         Class::Quarantine if is_news => {
             tracing::warn!(%plane, controller, kind = %key.kind, namespace, name, verb, category, error, %key, "object refused; it is retried when it changes, or in 5 min");
+            return;
         }
-        Class::Quarantine => {
-            tracing::debug!(%plane, controller, kind = %key.kind, namespace, name, verb, category, error, %key, "refused again");
-        }
-    }
+        Class::Quarantine => "refused again",
+    };
+    tracing::debug!(%plane, controller, kind = %key.kind, namespace, name, verb, category, error, %key, "{text}");
 }
 
 /// The message as logs may show it.

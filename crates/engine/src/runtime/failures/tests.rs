@@ -1,10 +1,7 @@
 use super::*;
 use crate::runtime::queue::Mark;
 use crate::{
-    executor::{
-        Call,
-        permissions::{PermissionChange, Permissions},
-    },
+    executor::{Call, permissions::Permissions},
     key::Kind,
     plan::Target,
 };
@@ -196,7 +193,7 @@ fn keys_behind_a_missing_permission_are_one_failure() {
         Target::namespaced(Plane::Hub, &resource, "ns", "a"),
     );
     let denied = || permissions.ended(Call::of(&target, "apply"), Some(Category::Forbidden));
-    let PermissionChange::Denied(right) = [denied(), denied(), denied()][2].clone() else {
+    let Some(right) = [denied(), denied(), denied()][2].clone() else {
         panic!("it is denied")
     };
     let failure = Failure {

@@ -254,14 +254,9 @@ impl Workers {
 
 /// The failure of a reconcile that panicked.
 fn defect(key: &Key) -> Failure {
-    Failure {
-        plane: key.plane.clone(),
-        verb: "reconcile",
-        object: format!("{} {}/{}", key.kind, key.namespace, key.name),
-        category: Category::Defect,
-        message: "the controller panicked; the log has the place".to_owned(),
-        retry_after: Duration::ZERO,
-    }
+    let object = format!("{} {}/{}", key.kind, key.namespace, key.name);
+    let message = "the controller panicked; the log has the place";
+    Failure::new(&key.plane, "reconcile", object, Category::Defect, message)
 }
 
 /// Maps the result of a reconcile to the queue's outcome. A success ends a rejection in `refused`.

@@ -43,7 +43,7 @@ async fn a_plane_that_stays_silent_costs_20_s_and_no_line_of_another() {
     let silent = Subject {
         role: Role::Project,
         name: "beta".to_owned(),
-        client: clients.plane_of(PlaneKind::Project, silence),
+        client: clients.plane_of(PlaneKind::Project, None, silence),
         expiry: None,
     };
     let began = tokio::time::Instant::now();

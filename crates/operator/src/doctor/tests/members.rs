@@ -240,7 +240,7 @@ async fn members_that_stay_silent_cost_8_s_and_hide_no_other() {
     });
     let clients = Clients::new(Limits::default(), Metrics::new().unwrap().families.clone());
     let subject = Subject {
-        client: clients.plane_of(PlaneKind::Hub, silent),
+        client: clients.plane_of(PlaneKind::Hub, None, silent),
         ..Fake::default().subject(Role::Hub, "")
     };
     let began = tokio::time::Instant::now();

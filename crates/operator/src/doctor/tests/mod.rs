@@ -32,7 +32,7 @@ fn client(
             Ok::<_, Infallible>(answer(&Request::from_parts(parts, body)))
         }
     });
-    clients.plane_of(kind, service)
+    clients.plane_of(kind, None, service)
 }
 
 /// The hub, for tests without requests.

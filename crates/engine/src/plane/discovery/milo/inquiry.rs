@@ -105,15 +105,6 @@ struct Found {
 
 type Listing = BoxFuture<'static, Result<Found, kube::Error>>;
 
-/// Result of a list.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// The answers to the questions that were asked before it began.
-    Answered(Answer),
-    /// The platform was restored to an older state. The questions stay open.
-    Rewound,
-}
-
 /// Answers questions, one list at a time.
 pub(super) struct Proof {
     pub(super) inquiry: Inquiry,
@@ -186,10 +177,10 @@ impl Proof {
         let had = self.alive.remove(&name).flatten();
         if let Some(had) = had.filter(|had| uid.as_ref() != Some(had)) {
             // Its deletion would have been an event. A control plane may lose its label, and a restored platform the Project.
-            gone.extend(self.gone(had, false));
+            gone.push(had);
         }
         if ends {
-            gone.extend(uid.and_then(|uid| self.gone(uid, true)));
+            gone.extend(uid.filter(|uid| self.record_deletion(uid)));
         } else {
             // It only had lost its label.
             if let Some(uid) = &uid {
@@ -205,7 +196,7 @@ impl Proof {
         self.note_version(project);
         let had = self.alive.remove(project.name.as_deref().unwrap_or_default());
         let uid = form.uid(project).or(had.flatten())?;
-        self.gone(uid.clone(), true);
+        self.record_deletion(&uid);
         Some(uid)
     }
 
@@ -225,13 +216,10 @@ impl Proof {
         self.version = self.version.max(version.unwrap_or(0));
     }
 
-    /// The UID, unless its deletion was observed before.
-    fn gone(&mut self, uid: Arc<str>, observed: bool) -> Option<Arc<str>> {
-        if !observed {
-            return Some(uid);
-        }
+    /// Records that a deletion was observed; true if it was not before.
+    fn record_deletion(&mut self, uid: &Arc<str>) -> bool {
         if !self.seen.insert(uid.clone()) {
-            return None;
+            return false;
         }
         self.order.push_back(uid.clone());
         if self.order.len() > REMEMBERED
@@ -239,12 +227,13 @@ impl Proof {
         {
             self.seen.remove(&oldest);
         }
-        Some(uid)
+        true
     }
 
-    /// Waits for a question or a doubt and for the list that ends it. A list that fails is repeated and answers nothing; may
-    /// be cancelled.
-    pub(super) async fn answer(&mut self, plane: &Connection, form: MiloForm) -> Verdict {
+    /// Waits for a question or a doubt and for the list that ends it: the answers to the questions that were asked before it
+    /// began. `None` if the platform was restored to an older state; then the questions stay open. A list that fails is
+    /// repeated and answers nothing; may be cancelled.
+    pub(super) async fn answer(&mut self, plane: &Connection, form: MiloForm) -> Option<Answer> {
         loop {
             if let Some(until) = self.paused {
                 tokio::time::sleep_until(until).await;
@@ -272,10 +261,10 @@ impl Proof {
                     if found.version.is_some_and(|version| version < self.version) {
                         self.forget(Beginning::Restored);
                         self.paused = Some(Instant::now() + PAUSE);
-                        return Verdict::Rewound;
+                        return None;
                     }
                     self.version = self.version.max(found.version.unwrap_or(0));
-                    return Verdict::Answered(self.judge(&found.projects));
+                    return Some(self.judge(&found.projects));
                 }
                 Err(error) if is_too_large(&error) && self.page > PAGE_OF_LARGE => self.page = PAGE_OF_LARGE,
                 Err(error) => {

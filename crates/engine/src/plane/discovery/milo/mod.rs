@@ -7,7 +7,7 @@ mod inquiry;
 pub use inquiry::{Answer, Beginning, Inquiry, Questions};
 
 use super::{
-    CredentialSource, DiscoveryError, FollowedCredential, ProjectEvent, Projects,
+    CredentialSource, FollowedCredential, ProjectEvent, Projects,
     objects::{Change, Objects},
 };
 use crate::plane::{
@@ -16,7 +16,7 @@ use crate::plane::{
 };
 use fedgate_api::names::is_label_value;
 use futures::{Stream, stream};
-use inquiry::{Proof, Verdict};
+use inquiry::Proof;
 use kube::{
     Api, ResourceExt,
     core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta},
@@ -132,7 +132,6 @@ struct State {
     ready: BTreeMap<String, (Option<Arc<str>>, bool)>,
     /// Answers whether Projects exist.
     proof: Proof,
-    last_error: Option<KubeconfigError>,
 }
 
 pub(super) fn stream(
@@ -145,15 +144,16 @@ pub(super) fn stream(
     if let Err(error) = &credential {
         tracing::warn!(%error, "no project can be used: the kubeconfig of the projects is rejected");
     }
+    let form = source.form;
+    let api = move |client| Api::all_with(client, &form.resource());
     let state = State {
-        objects: objects(&source),
+        objects: Objects::new(source.plane.clone(), api, &source.selector, PAGE),
         source,
         template,
         credential,
         projects,
         ready: BTreeMap::new(),
         proof: Proof::new(),
-        last_error: None,
     };
     stream::unfold(state, |mut state| async move {
         loop {
@@ -163,19 +163,11 @@ pub(super) fn stream(
             tokio::select! {
                 biased;
                 change = state.objects.next() => state.take(change),
-                verdict = state.proof.answer(&state.source.plane, state.source.form) => state.judged(verdict),
-                () = state.template.changed() => state.read_template(),
+                answer = state.proof.answer(&state.source.plane, state.source.form) => state.judged(answer),
+                new = state.template.next() => state.take_template(new),
             }
         }
     })
-}
-
-fn objects(source: &MiloSource) -> Objects<DynamicObject> {
-    let api: fn(kube::Client, &str) -> Api<DynamicObject> = match source.form {
-        MiloForm::Projects => |client, _| Api::all_with(client, &MiloForm::Projects.resource()),
-        MiloForm::ControlPlanes => |client, _| Api::all_with(client, &MiloForm::ControlPlanes.resource()),
-    };
-    Objects::new(source.plane.clone(), api, "", &source.selector, PAGE)
 }
 
 impl State {
@@ -217,12 +209,12 @@ impl State {
         }
     }
 
-    fn judged(&mut self, verdict: Verdict) {
-        match verdict {
+    fn judged(&mut self, answer: Option<Answer>) {
+        match answer {
             // The list was for the platform's version alone.
-            Verdict::Answered(answer) if answer == Answer::default() => {}
-            Verdict::Answered(answer) => self.projects.events.push_back(ProjectEvent::Answered(answer)),
-            Verdict::Rewound => {
+            Some(answer) if answer == Answer::default() => {}
+            Some(answer) => self.projects.events.push_back(ProjectEvent::Answered(answer)),
+            None => {
                 tracing::warn!(
                     "the platform was restored to an older state; its projects are listed again, and those that it lacks are kept until an operator confirms that they are deleted"
                 );
@@ -262,18 +254,19 @@ impl State {
         };
         let origin = format!("{} {name}", self.source.form.resource().kind);
         // Another identity, such as that of a namespace in the project, would be another project on the hub.
-        let no_uid = || DiscoveryError::NoUid {
-            origin: origin.clone(),
+        let no_uid = || {
+            format!(
+                "{origin}: it has no UID that can be the value of a label, which identifies the project on the hub; ask the operators of the platform"
+            )
         };
         let found = uid.as_ref().map(|_| credential).ok_or_else(no_uid);
         self.projects.put(name, || origin, uid.clone(), found);
         self.projects.suspend(name, *suspended);
     }
 
-    /// Reads the template again. One that is rejected leaves the projects on the last good one.
-    fn read_template(&mut self) {
-        match self.template.read() {
-            Ok(new) if self.credential.as_ref().is_ok_and(|old| *old == new) => {}
+    /// Takes a new template. One that is rejected leaves the projects on the last good one.
+    fn take_template(&mut self, new: Result<Credential, KubeconfigError>) {
+        match new {
             Ok(new) => {
                 tracing::info!(
                     projects = self.ready.len(),
@@ -285,10 +278,8 @@ impl State {
                     self.engage(&name);
                 }
             }
-            Err(error) if self.last_error.as_ref() == Some(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "the new kubeconfig of the projects is rejected; the last good one is kept");
-                self.last_error = Some(error);
             }
         }
     }

@@ -105,7 +105,7 @@ fn planes(server: &Server, count: usize, host: &Arc<Host>) -> Planes {
     for n in 0..count {
         let server = server.clone();
         let service = tower::service_fn(move |request| server.clone().answer(n, request));
-        let client = clients.plane_at(PlaneKind::Project, host.clone(), service);
+        let client = clients.plane_of(PlaneKind::Project, Some(host.clone()), service);
         let connection = Connection::new(client);
         let plane = Plane::Project(ProjectKey::parse(&format!("p{n}")).unwrap());
         for kind in 0..KINDS {

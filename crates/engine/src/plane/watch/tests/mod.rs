@@ -4,7 +4,6 @@ mod host;
 mod restored;
 
 use super::*;
-use crate::plane::client::watch_session::send_tracked;
 use crate::{
     interner::Interner,
     store::table::{Origin, Table},
@@ -12,11 +11,12 @@ use crate::{
 };
 use axum::body::{Body, Bytes};
 use fedgate_api::names::ProjectKey;
-use futures::future::BoxFuture;
+use futures::{StreamExt, future::BoxFuture};
 use http::{Request, Response};
 use serde_json::{Value, json};
 use std::{collections::VecDeque, io, sync::Arc};
 use tokio::{sync::mpsc, task::JoinHandle};
+use tower::BoxError;
 
 /// How the body of a watch ends.
 #[derive(Debug, Clone, Copy)]
@@ -132,20 +132,19 @@ impl Running {
             if query.split('&').any(|parameter| parameter == "limit=1") {
                 count.fetch_add(1, Ordering::Relaxed);
                 let version = Answer::List(version.load(Ordering::Relaxed), Vec::new());
-                let answer: BoxFuture<'static, _> = Box::pin(async { Ok(version.response()) });
-                return send_tracked(false, answer);
+                let answer: BoxFuture<'static, Result<_, BoxError>> =
+                    Box::pin(async { Ok(version.response()) });
+                return answer;
             }
             seen.lock().push(name_of(&request));
             let answer = script.lock().pop_front();
-            let watch = request.uri().query().is_some_and(|q| q.contains("watch=true"));
-            let answer: BoxFuture<'static, _> = Box::pin(async {
+            Box::pin(async {
                 match answer {
                     Some(Answer::Break) => Err(io::Error::other("reset").into()),
                     Some(answer) => Ok(answer.response()),
                     None => std::future::pending().await,
                 }
-            });
-            send_tracked(watch, answer)
+            })
         });
         let client = Arc::new(PlaneClient::of(kube::Client::new(service, "default")));
         let (health, rights) = (Arc::<WatchStatus>::default(), Arc::<Mutex<Vec<bool>>>::default());

@@ -112,8 +112,8 @@ pub fn labels(state: &FederatedState) -> (&'static str, &'static str) {
 pub fn federated_states() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_condition = conditions::CONDITIONS
         .iter()
-        .find(|(kind, ..)| *kind == "Federated");
-    let (good, bad) = of_condition.map_or(("", ""), |(_, good, bad)| (*good, *bad));
+        .find(|[kind, ..]| kind == "Federated");
+    let (good, bad) = of_condition.map_or(("", ""), |[_, good, bad]| (&**good, &**bad));
     let good = good.split_whitespace().map(|reason| ("True", reason));
     let bad = bad
         .split_whitespace()
