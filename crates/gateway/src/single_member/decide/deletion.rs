@@ -228,7 +228,7 @@ fn confirm_absent(c: &Case<'_>, pin: &Arc<Pin>, memory: &mut Memory) -> Step {
             id: memory.deletion.binding_id.clone(),
         }),
         Some(Observation::Absent) if c.is_at(PinnedCluster::Same) => release(c, pin, memory),
-        // Somebody other than the gateway deleted the copy. Karmada deletes only what it manages, so that the copy is made again.
+        // The copy was deleted by somebody other than the gateway. Karmada deletes only what it manages, so that the copy is made again.
         Some(seen @ Observation::There { deleting: false, .. }) => {
             memory.probing.observation = None;
             if let Some(left) = c.next_takeover_in(memory) {

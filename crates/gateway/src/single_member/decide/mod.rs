@@ -355,7 +355,7 @@ impl<'a> Case<'a> {
         }
         if stage == Some(Stage::Withdraw)
             && self.is_at(PinnedCluster::Replaced)
-            && let Some(step) = self.await_release(pin, copy, memory)
+            && let Some(step) = self.delay_release(pin, copy, memory)
         {
             return step;
         }
@@ -380,12 +380,12 @@ impl<'a> Case<'a> {
             return self.write(CopyWrite::Update, policy, memory);
         }
         memory.policy = Some(policy);
-        self.await_applied(pin, wanted, item, next, memory)
+        self.wait_until_applied(pin, wanted, item, next, memory)
     }
 
     /// Waits until the member applies the copy. If the member says nothing of it, a probe looks for the Work of an earlier copy
     /// that does not end: as long as such a Work is there, the member gets nothing (contract: clusters.md §4).
-    fn await_applied(
+    fn wait_until_applied(
         &self,
         pin: &Pin,
         stage: Stage,

@@ -18,7 +18,7 @@ const TAKEOVER_EVERY: Duration = Duration::from_secs(30);
 impl Case<'_> {
     /// Waits until Karmada has stopped the last Work of a member, before the copy is given to no member. A Work that preserves and
     /// whose object the member has refused could not end.
-    pub(super) fn await_release(&self, pin: &Pin, copy: &Row<HubCopy>, memory: &mut Memory) -> Option<Step> {
+    pub(super) fn delay_release(&self, pin: &Pin, copy: &Row<HubCopy>, memory: &mut Memory) -> Option<Step> {
         let (delivery, _) = self.delivery(copy)?;
         Some(match (&memory.probing.observation, &delivery.id) {
             (Some(Observation::WorksStopped), _) => {
