@@ -440,7 +440,11 @@ fn the_guide_is_true() {
     assert!(all.len() >= 3, "the guide shows commands");
     for Shown { line, output } in all {
         let arguments: Vec<&str> = line.split_whitespace().collect();
-        assert_eq!(arguments.first(), Some(&"fedgate"), "{line}");
+        let executable = match arguments.get(1) {
+            Some(&"explain") => "fedgate-sandbox",
+            _ => "fedgate",
+        };
+        assert_eq!(arguments.first(), Some(&executable), "{line}");
         let ran = fedgate(&arguments[1..]);
         let text = [ran.stdout, ran.stderr].concat();
         let printed: Vec<String> = String::from_utf8(text)
