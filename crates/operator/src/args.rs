@@ -21,7 +21,7 @@ pub struct KindsArgs {
 /// Parses `250ms`, `60s`, `5m`, `1h30m`; must be positive.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match fedgate_terminal::time::duration(text)? {
-        Duration::ZERO => Err("it must be more than 0".to_owned()),
+        Duration::ZERO => Err("a duration must be more than 0".to_owned()),
         time => Ok(time),
     }
 }

@@ -1,7 +1,6 @@
 //! The parameter `continue`: where the next page begins, with a check that only this process computes.
 
 use super::refusal::Refusal;
-use crate::console::session::bytes;
 use fedgate_api::names::hex;
 use fedgate_operations::{
     ErrorCode,
@@ -67,8 +66,12 @@ impl Positions {
     /// The text of a token whose check is right.
     fn verified(&self, token: &str) -> Option<String> {
         let (check, digits) = token.split_at_checked(CHECK)?;
-        let digits = Some(digits).filter(|digits| digits.len() <= 2 * LIMIT)?;
-        let text = String::from_utf8(bytes(digits)?).ok()?;
+        if digits.len() > 2 * LIMIT || digits.len() % 2 != 0 {
+            return None;
+        }
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+        let text = String::from_utf8(bytes?).ok()?;
         (format!("{:016x}", self.key.hash_one(&text)) == check).then_some(text)
     }
 }

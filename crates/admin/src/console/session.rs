@@ -91,8 +91,8 @@ pub fn credential<'a>(parts: &'a Parts, scheme: &str) -> Option<&'a str> {
     shown.eq_ignore_ascii_case(scheme).then(|| credential.trim())
 }
 
-/// The bytes of a text of hexadecimal digits.
-pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
+/// The bytes of a signature.
+fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = hex
         .chars()
         .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))

@@ -29,7 +29,7 @@ enum Step {
     Program,
     /// The cell's account on the hub.
     Credential,
-    /// What karmada-agent has delivered, and the agent.
+    /// The objects that karmada-agent has delivered, and the agent.
     Agent,
     /// The agent's rights on the hub.
     AgentRights,
