@@ -272,12 +272,15 @@ impl AdminServer {
     }
 }
 
+/// A role that runs, and the source of its operations documents.
+type Running<R> = (Arc<Runtime<R>>, Arc<dyn OperationsSource>);
+
 /// Data of the administrative address, available before the role runs.
 struct RoleStatus<R: Role> {
     metrics: Arc<Metrics>,
     process: Process,
     starting: Arc<Starting>,
-    role: OnceLock<(Arc<Runtime<R>>, Arc<dyn OperationsSource>)>,
+    role: OnceLock<Running<R>>,
 }
 
 impl<R: Role> RoleStatus<R> {

@@ -39,7 +39,7 @@ pub(crate) async fn up() -> Result<Sandbox> {
             env!("CARGO_BIN_EXE_fedgate-sandbox"),
         )
     };
-    Ok(Sandbox::up(options).await?)
+    Sandbox::up(options).await
 }
 
 /// A client of the administrator who plays `user` of `groups`.

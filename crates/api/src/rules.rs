@@ -53,10 +53,10 @@ pub fn is_left_to_controllers(id: &str) -> bool {
 
 /// Adds to the schema of a kind.
 pub(super) fn apply(kind: &str, schema: &mut Value) -> Result<(), SchemaError> {
-    let none = || SchemaError {
+    let unknown = || SchemaError {
         path: kind.to_owned(),
     };
-    let additions = ADDITIONS.get(kind).ok_or_else(none)?;
+    let additions = ADDITIONS.get(kind).ok_or_else(unknown)?;
     for (path, keywords) in &additions.keywords {
         schema::at(schema, path)?.extend(keywords.clone());
     }

@@ -134,7 +134,10 @@ fn tables(shared: &Shared, figures: &mut Gauges) {
         let index = shared.read_index(Holder::Metrics);
         for table in index.hub_tables() {
             let rows = index.hub.table(table);
-            counts.insert(("hub", table), rows.map_or(0, |rows| rows.count()));
+            counts.insert(
+                ("hub", table),
+                rows.map_or(0, super::index::tables::AnyTable::count),
+            );
         }
         let tables = index.tables().into_iter();
         let of_projects = tables.filter(|(plane, _)| *plane == PlaneKind::Project);
@@ -144,7 +147,8 @@ fn tables(shared: &Shared, figures: &mut Gauges) {
     scan_projects(shared, Holder::Metrics, |_, _, project| {
         for table in &of_projects {
             let rows = project.table(*table);
-            *counts.entry(("project", *table)).or_default() += rows.map_or(0, |rows| rows.count());
+            *counts.entry(("project", *table)).or_default() +=
+                rows.map_or(0, super::index::tables::AnyTable::count);
         }
         figures.add(Family::Projects, &["refused"], project.known_plane.is_some());
         of_other_hub += usize::from(project.other_hub.is_some());

@@ -70,12 +70,11 @@ fn end_of(text: &str, end: char) -> Option<usize> {
     text.char_indices().find_map(|(at, c)| {
         match (quote, c) {
             (Some(open), _) if c == open => quote = None,
-            (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(c),
             (None, _) if c == end && depth == 0 => return Some(at),
             (None, '[') if end == ']' => depth += 1,
             (None, ']') if end == ']' => depth -= 1,
-            (None, _) => {}
+            (Some(_) | None, _) => {}
         }
         None
     })

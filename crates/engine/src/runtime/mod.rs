@@ -267,7 +267,7 @@ impl<R: Role> Runtime<R> {
                 refused.lock().remove(key.as_str());
             }
             ProjectEvent::Rejected { name, error } => {
-                refused.lock().insert(name.clone(), error.to_string());
+                refused.lock().insert(name.clone(), error.clone());
                 tracing::warn!(project = name, %error, "project rejected; the others continue");
             }
             ProjectEvent::Suspension { key, suspended } => self.suspension(key, *suspended),

@@ -312,7 +312,7 @@ fn companions(
     let references = references(index, project, *kind, namespace, source);
     let expected = references.as_ref().and_then(|found| found.expected.as_deref());
     let expected = expected.unwrap_or_default();
-    let token = |kind: CompanionKind, name: &str| references::token(&index.companions, kind, name);
+    let token_of = |kind: CompanionKind, name: &str| references::token(&index.companions, kind, name);
     let is_there = |kind: CompanionKind, name: &str| {
         let row = index.hub.companions[kind].get(hub, name);
         row.is_some_and(|row| !row.deleting)
@@ -324,16 +324,16 @@ fn companions(
     let mut naming = index.hub.secondary.naming(hub, namespace, name);
     Companions {
         are_there: expected.iter().all(|(kind, name)| is_there(*kind, name)),
-        taken: taken.map(|(kind, name)| token(*kind, name)),
+        taken: taken.map(|(kind, name)| token_of(*kind, name)),
         refused: expected.iter().find_map(|(kind, name)| {
             let key = index.hub_key(TableId::Companions(*kind), hub, name);
-            Some((token(*kind, name), index.intents.refused.get(&key)?.clone()))
+            Some((token_of(*kind, name), index.intents.refused.get(&key)?.clone()))
         }),
         unapplied: expected.iter().find_map(|(kind, name)| {
             let row = index.hub.companions[*kind].get(hub, name)?;
             let binding = index.own_companion_binding(*kind, hub, name, row)?;
             let (cell, words) = binding.failed.as_deref()?;
-            Some((token(*kind, name), cell.clone(), words.clone()))
+            Some((token_of(*kind, name), cell.clone(), words.clone()))
         }),
         hold: naming.any(|(kind, by)| is_there(kind, by)),
         references,

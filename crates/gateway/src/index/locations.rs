@@ -276,7 +276,7 @@ impl GatewayIndex {
         }
         let changed = before.1 != after && after != Knowledge::Pending;
         Discovered {
-            changes: self.checks_changed(key, changed, BTreeSet::new()).changes,
+            changes: self.checks_changed(key, changed, &BTreeSet::new()).changes,
             watch,
             unwatch,
         }
@@ -355,7 +355,7 @@ impl GatewayIndex {
         self.checks_changed(
             key,
             is_known && was_pending,
-            if is_known { names } else { BTreeSet::new() },
+            &if is_known { names } else { BTreeSet::new() },
         )
     }
 }

@@ -49,15 +49,20 @@ impl GatewayIndex {
             .map(|d| d.name.1)
             .collect();
         let synced = project.networks.synced();
-        self.checks_changed(key, first, if synced { names } else { BTreeSet::new() })
+        self.checks_changed(key, first, &if synced { names } else { BTreeSet::new() })
     }
 
     /// The Workloads of a project may pass or fail their checks: with the first complete list all of them, later those that
     /// name one of `names`.
-    pub(super) fn checks_changed(&self, key: &ProjectKey, first: bool, names: BTreeSet<Arc<str>>) -> Applied {
+    pub(super) fn checks_changed(
+        &self,
+        key: &ProjectKey,
+        first: bool,
+        names: &BTreeSet<Arc<str>>,
+    ) -> Applied {
         let mut applied = Applied::default();
         if first || !names.is_empty() {
-            applied.enqueue(self.workloads_naming(key, Some(&names).filter(|_| !first)));
+            applied.enqueue(self.workloads_naming(key, Some(names).filter(|_| !first)));
         }
         applied
     }

@@ -74,18 +74,17 @@ pub fn decide(s: &Snapshot, manage: bool, now: Now) -> Decision {
         .filter(|_| decision.drift)
         .map(|last| RESTORE_EVERY.saturating_sub(now.since(last)))
         .filter(|wait| !wait.is_zero());
-    decision.plan = match wait {
-        Some(wait) => Plan::after(wait),
-        None => {
-            let exact = ExactFields::roots(["spec"]);
-            let reason = if decision.drift {
-                WriteReason::RestoreInterpreter
-            } else {
-                WriteReason::CreateInterpreter
-            };
-            let target = Target::cluster(Plane::Hub, &s.resource, &s.name);
-            Plan::one(Effect::main(target, Write::Apply { body, exact }, reason))
-        }
+    decision.plan = if let Some(wait) = wait {
+        Plan::after(wait)
+    } else {
+        let exact = ExactFields::roots(["spec"]);
+        let reason = if decision.drift {
+            WriteReason::RestoreInterpreter
+        } else {
+            WriteReason::CreateInterpreter
+        };
+        let target = Target::cluster(Plane::Hub, &s.resource, &s.name);
+        Plan::one(Effect::main(target, Write::Apply { body, exact }, reason))
     };
     decision
 }

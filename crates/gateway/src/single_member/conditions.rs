@@ -315,7 +315,7 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     };
     let stage = c.stage(copy, pin);
     let is_delivered = stage.is_some_and(Stage::delivers);
-    let state = if c.is_at(PinnedCluster::Replaced) {
+    let said = if c.is_at(PinnedCluster::Replaced) {
         fault(
             "MemberReplaced",
             format!("{}; nothing is delivered until then", joined_anew(pin)),
@@ -346,7 +346,7 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     } else {
         return late(c, memory, "Applying", "the member has not applied it yet");
     };
-    (Some(state), Requeue::AwaitChange)
+    (Some(said), Requeue::AwaitChange)
 }
 
 /// The member's message if it refuses the object, in one of some stages.

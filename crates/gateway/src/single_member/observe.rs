@@ -3,7 +3,7 @@
 use super::{Member, is_service_account};
 use crate::{
     index::{
-        GatewayIndex, TableId, ObjectRef,
+        GatewayIndex, ObjectRef, TableId,
         rows::{Binding, Template},
         single_member::{DeliveryPolicy, Kept, Pin, PinnedCluster, pin},
     },

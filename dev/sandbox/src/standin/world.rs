@@ -159,17 +159,17 @@ impl Plane {
         };
         let namespace = Some(&*at.namespace).filter(|namespace| !namespace.is_empty());
         let path = Request::new(DynamicObject::url_path(&resource, namespace));
-        let (name, post, patch) = (&at.name, PostParams::default(), PatchParams::default());
+        let (name, post, params) = (&at.name, PostParams::default(), PatchParams::default());
         let body = |object: &Value| object.to_string().into_bytes();
         let request = match call {
             Call::Create(object) => path.create(&post, body(object)),
             Call::Replace(object) => path.replace(name, &post, body(object)),
             Call::ReplaceStatus(object) => path.replace_subresource("status", name, &post, body(object)),
-            Call::Merge(changes) => path.patch(name, &patch, &Patch::Merge(changes)),
+            Call::Merge(changes) => path.patch(name, &params, &Patch::Merge(changes)),
             Call::MergeStatus(changes) => {
-                path.patch_subresource("status", name, &patch, &Patch::Merge(changes))
+                path.patch_subresource("status", name, &params, &Patch::Merge(changes))
             }
-            Call::Delete(params) => path.delete(name, params),
+            Call::Delete(how) => path.delete(name, how),
         };
         let answer = self.client.request(request.map_err(kube::Error::BuildRequest)?);
         let late = |_| StepError::Wait(format!("no answer about {at} in {} s", CALL_LIMIT.as_secs()));

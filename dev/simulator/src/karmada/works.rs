@@ -145,7 +145,7 @@ impl State {
             // Karmada looks for the object and tries again for ever if it is not there.
             let Some(observed) = observed else { return false };
             let left = manifest::leave(content);
-            if manifest::refusal(&left, &*observed, name).is_some() {
+            if manifest::refusal(&left, &observed, name).is_some() {
                 return false;
             }
             let left = manifest::retain(&left, &observed);
@@ -209,7 +209,7 @@ impl State {
         let wanted = match observe(member, content) {
             None => content.clone(),
             Some(observed) => {
-                if let Some(reason) = manifest::refusal(content, &*observed, name) {
+                if let Some(reason) = manifest::refusal(content, &observed, name) {
                     return Err(reason);
                 }
                 let wanted = manifest::retain(content, &observed);

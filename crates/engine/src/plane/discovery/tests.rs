@@ -83,7 +83,7 @@ async fn left(events: &mut BoxStream<'static, ProjectEvent>, name: &str) {
 
 async fn refused(events: &mut BoxStream<'static, ProjectEvent>) -> String {
     match next(events).await {
-        ProjectEvent::Rejected { error, .. } => error.to_string(),
+        ProjectEvent::Rejected { error, .. } => error.clone(),
         other => panic!("{other:?} instead of a refusal"),
     }
 }

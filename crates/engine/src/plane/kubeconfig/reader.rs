@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
             key.as_deref(),
             Some(name.as_bytes()),
         ];
-        let token_text = token.as_ref().map(|t| t.as_bytes());
+        let token_text = token.as_ref().map(http::HeaderValue::as_bytes);
         let bearer = token
             .as_ref()
             .and_then(|t| t.to_str().ok()?.strip_prefix("Bearer "));
@@ -154,13 +154,14 @@ impl<'a> Reader<'a> {
     fn context<'d>(&self, document: &'d Value) -> Result<Section<'d>, KubeconfigError> {
         let name = match document["current-context"].as_str().filter(|n| !n.is_empty()) {
             Some(name) => name,
-            None => match document["contexts"].as_array().map(Vec::as_slice) {
-                Some([only]) => only.get("name").and_then(Value::as_str).unwrap_or_default(),
-                _ => {
+            None => {
+                if let Some([only]) = document["contexts"].as_array().map(Vec::as_slice) {
+                    only.get("name").and_then(Value::as_str).unwrap_or_default()
+                } else {
                     let next = "name the context to use: kubectl config use-context";
                     return Err(self.error(&format!("field current-context is missing; {next}")));
                 }
-            },
+            }
         };
         self.named(document, "contexts", "context", name)
     }

@@ -70,12 +70,12 @@ impl LineDecoder {
                 return self.last_line();
             }
             if self.begun.len() > LIMIT {
-                return self.fails(kube::Error::LinesCodecMaxLineLengthExceeded);
+                return Some(Err(self.end_with(kube::Error::LinesCodecMaxLineLengthExceeded)));
             }
             let frame = if self.is_large() {
                 match Box::pin(self.large_frame()).await {
                     Ok(frame) => frame,
-                    Err(late) => return self.fails(kube::Error::ReadEvents(late)),
+                    Err(late) => return Some(Err(self.end_with(kube::Error::ReadEvents(late)))),
                 }
             } else {
                 self.body.frame().await
@@ -83,7 +83,9 @@ impl LineDecoder {
             match frame {
                 Some(Ok(frame)) => self.chunk = frame.into_data().unwrap_or_default(),
                 Some(Err(error)) if !is_end(&error) => {
-                    return self.fails(kube::Error::ReadEvents(io::Error::other(error)));
+                    return Some(Err(
+                        self.end_with(kube::Error::ReadEvents(io::Error::other(error)))
+                    ));
                 }
                 Some(Err(_)) | None => self.ended = true,
             }
@@ -113,11 +115,11 @@ impl LineDecoder {
         Err(io::Error::new(io::ErrorKind::TimedOut, late))
     }
 
-    /// Ends the events with an error.
-    fn fails(&mut self, error: kube::Error) -> Option<kube::Result<Event>> {
+    /// Ends the events after an error, which is the last that is told.
+    fn end_with(&mut self, error: kube::Error) -> kube::Error {
         self.ended = true;
         self.begun = Vec::new();
-        Some(Err(error))
+        error
     }
 
     /// The next complete line, decoded.

@@ -71,8 +71,8 @@ pub(super) fn sync(p: &Pass<'_>, memory: &mut Memory) -> Step {
         if let Step::Act(act) = &mut step
             && copy.digest.city.as_ref() != Some(&destination.city)
         {
-            let moved = events::moved(s, source, copy, &destination.city);
-            act.plan.notes.insert(0, moved);
+            let note = events::moved(s, source, copy, &destination.city);
+            act.plan.notes.insert(0, note);
         }
         return step;
     }

@@ -275,10 +275,7 @@ async fn a_project_without_the_platforms_uid_is_not_engaged_and_never_changes_it
     match events.next().await {
         ProjectEvent::Rejected { name, error } => {
             assert_eq!(name, "alpha");
-            assert!(
-                error.to_string().contains("Project alpha: it has no UID"),
-                "{error}"
-            );
+            assert!(error.clone().contains("Project alpha: it has no UID"), "{error}");
         }
         other => panic!("{other:?} instead of a rejection"),
     }
