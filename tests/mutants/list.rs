@@ -372,7 +372,7 @@ mutants! {
             "is_move(effect) && only_withdraws" => "false",
             "gateway/federator::tests::severed::moves_that_only_withdraw_need_no_permit";
         companion_deleted_without_its_uid:
-            "one(s, delete(&row.uid), WriteReason::ReleaseCompanion)" => "one(s, delete(\"\"), WriteReason::ReleaseCompanion)",
+            "one(s, Write::delete(&row.uid), WriteReason::ReleaseCompanion)" => "one(s, Write::delete(\"\"), WriteReason::ReleaseCompanion)",
             "gateway/companions::decide::tests::nobody_left_deletes_by_uid_and_a_source_that_went_bad_keeps_the_last_good_one";
         new_data_changes_the_lane_without_its_claim:
             "render(s, body, row.digest.lane.as_deref())" => "render(s, body, s.ready_policy.as_deref())",

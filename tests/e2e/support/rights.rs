@@ -127,7 +127,7 @@ pub(crate) fn as_of_first(
     let is_other = |right: &Right, plural: &str| {
         other
             .iter()
-            .any(|kind| kind.group == right.group && kind.plural == plural)
+            .any(|kind| kind.resource.group == right.group && kind.resource.plural == plural)
     };
     rights
         .into_iter()
@@ -138,8 +138,8 @@ pub(crate) fn as_of_first(
             }
             let slash = if sub.is_empty() { "" } else { "/" };
             Right {
-                group: first.group.clone(),
-                resource: format!("{}{slash}{sub}", first.plural),
+                group: first.resource.group.clone(),
+                resource: format!("{}{slash}{sub}", first.resource.plural),
                 ..right
             }
         })

@@ -7,11 +7,8 @@ use crate::{
     random::HashMap,
 };
 use parking_lot::Mutex;
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 use tokio::time::Instant;
-
-/// Delay before a rejected object is retried, unless it changes first.
-pub const RETRY_AFTER: Duration = Duration::from_mins(5);
 
 /// Why an object is quarantined: a word of the closed set of its role (see [`labels`](crate::labels)), or the
 /// [`Category`] of a server's rejection.

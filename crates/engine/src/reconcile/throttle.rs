@@ -6,6 +6,9 @@ use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Delay before a rejected object is retried, unless it changes first.
+pub const RETRY_AFTER: Duration = Duration::from_mins(5);
+
 /// Size of a bucket, and how fast it fills again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {

@@ -29,7 +29,7 @@ use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
     plan::{Applied, Plan, Prepared, Requeue, Target},
-    reconcile::{memory::Memories, quarantine::RETRY_AFTER},
+    reconcile::{memory::Memories, throttle::RETRY_AFTER},
     runtime::{
         driver::{Flow, Reconcile, Reconciler, Step},
         queue::Priority,

@@ -7,7 +7,10 @@ use crate::{
 use fedgate_engine::{
     clock::Now,
     diff::Digest,
-    reconcile::{normalized::Normalized, quarantine::RETRY_AFTER, throttle::TokenBucket},
+    reconcile::{
+        normalized::Normalized,
+        throttle::{RETRY_AFTER, TokenBucket},
+    },
     store::table::Row,
 };
 use std::time::Duration;

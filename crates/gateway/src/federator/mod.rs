@@ -38,7 +38,10 @@ use fedgate_engine::{
     message::clean,
     metrics::{Family, Stage},
     plan::{Applied, Event, Plan, Prepared, Requeue, Target},
-    reconcile::{memory::Memories, quarantine::RETRY_AFTER, throttle::TokenBucket},
+    reconcile::{
+        memory::Memories,
+        throttle::{RETRY_AFTER, TokenBucket},
+    },
     runtime::{
         driver::{self, Flow, Reconcile, Reconciler},
         queue::Priority,

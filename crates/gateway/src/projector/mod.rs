@@ -26,8 +26,7 @@ use fedgate_engine::{
     plan::{Applied, Endpoint, Event, Plan, Prepared, Requeue, Target},
     reconcile::{
         memory::Memories,
-        quarantine::RETRY_AFTER,
-        throttle::{Rate, TokenBucket},
+        throttle::{RETRY_AFTER, Rate, TokenBucket},
     },
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
     store::table::Row,

@@ -16,10 +16,7 @@ use fedgate_engine::{
     clock::Now,
     key::Plane,
     plan::{Effect, ExactFields, Plan, Target, Write},
-    reconcile::{
-        quarantine::RETRY_AFTER,
-        throttle::{Rate, TokenBucket, WriteKind},
-    },
+    reconcile::throttle::{RETRY_AFTER, Rate, TokenBucket, WriteKind},
     store::table::Row,
 };
 use fedgate_kinds::{FederatedKind, KindId, PerKind, Return};

@@ -25,8 +25,7 @@ use fedgate_engine::{
     plan::{Applied, Plan, Prepared, Requeue, Target, Write},
     reconcile::{
         memory::Memories,
-        quarantine::RETRY_AFTER,
-        throttle::{Rate, TokenBucket},
+        throttle::{RETRY_AFTER, Rate, TokenBucket},
     },
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };

@@ -27,7 +27,7 @@ use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
     plan::{Applied, Event, ObjectRef, Plan, Prepared, Requeue, Target},
-    reconcile::{memory::Memories, normalized::Normalized, quarantine::RETRY_AFTER},
+    reconcile::{memory::Memories, normalized::Normalized, throttle::RETRY_AFTER},
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
 use jiff::Timestamp;

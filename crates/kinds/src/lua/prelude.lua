@@ -90,6 +90,9 @@ function string.find(text, pattern, from, plain)
     return 1, 0
   elseif not plain and fits_nothing(pattern) then
     return nil
+  elseif not plain and find(pattern, ")", 1, true) and not find(pattern, "[%^$*+?.([%%-]") then
+    -- Lua searches for such a pattern as a text.
+    error("malformed pattern: ) without (")
   end
   return find(text, pattern, from, plain)
 end

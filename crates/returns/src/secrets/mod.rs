@@ -15,8 +15,7 @@ use fedgate_engine::{
     plan::{Applied, Plan, Requeue, Target},
     reconcile::{
         memory::Memories,
-        quarantine::RETRY_AFTER,
-        throttle::{Rate, TokenBucket, WriteKind},
+        throttle::{RETRY_AFTER, Rate, TokenBucket, WriteKind},
     },
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };

@@ -6,7 +6,7 @@ use crate::{
     key::{Key, Plane},
     metrics::{Family, Metrics, ReconcileResult},
     plan::Requeue,
-    reconcile::quarantine::{self, Quarantine},
+    reconcile::{quarantine::Quarantine, throttle},
     runtime::{
         failures::{Attempt, Cause, Failures, Recorded, log},
         queue::{Dequeued, Mark, Outcome, Queue},
@@ -269,7 +269,7 @@ pub fn outcome(key: &Key, result: Result<&Requeue, &Failure>, refused: &Quaranti
         Err(failure) => match failure.category.class() {
             Class::Retry | Class::Right => Err(failure.retry_after()),
             Class::Wait => Ok(Requeue::AwaitChange),
-            Class::Quarantine => Ok(Requeue::After(quarantine::RETRY_AFTER)),
+            Class::Quarantine => Ok(Requeue::After(throttle::RETRY_AFTER)),
         },
     }
 }

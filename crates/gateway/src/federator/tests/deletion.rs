@@ -104,7 +104,7 @@ async fn a_copy_that_the_hub_does_not_let_go_is_asked_for_once_in_five_minutes()
         patch(&effect)["status"]["conditions"][0]["message"],
         "it is protected"
     );
-    let due = later(start, fedgate_engine::reconcile::quarantine::RETRY_AFTER);
+    let due = later(start, fedgate_engine::reconcile::throttle::RETRY_AFTER);
     assert_eq!(
         one(decide(&s, &mut memory, &SETTINGS, due)).reason.label(),
         "delete_copy"

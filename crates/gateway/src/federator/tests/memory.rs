@@ -15,7 +15,7 @@ use fedgate_engine::reconcile::{
     throttle::{Rate, TokenBucket},
 };
 use fedgate_engine::runtime::driver::reconcile;
-use fedgate_engine::{diff::Digest, key::Key, reconcile::quarantine::RETRY_AFTER};
+use fedgate_engine::{diff::Digest, key::Key, reconcile::throttle::RETRY_AFTER};
 use fedgate_kinds::KindId;
 
 const LONG_AGO: Duration = Duration::from_secs(1_000);

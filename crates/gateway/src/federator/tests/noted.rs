@@ -12,7 +12,7 @@ use crate::{
 use fedgate_api::keys;
 use fedgate_engine::{
     plan::{Effect, Endpoint, Plan, Prepared, Write},
-    reconcile::quarantine::RETRY_AFTER,
+    reconcile::throttle::RETRY_AFTER,
 };
 use fedgate_kinds::ConditionsIn;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The status that returns to the project, and the gateway's own conditions.
 
 use super::*;
-use fedgate_engine::reconcile::quarantine::RETRY_AFTER;
+use fedgate_engine::reconcile::throttle::RETRY_AFTER;
 
 #[tokio::test]
 async fn status_returns_with_the_projects_generation() {

@@ -31,7 +31,7 @@ struct Absent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     /// The platform has been asked for it, without an answer yet.
-    Asked,
+    Requested,
     /// The Project exists, engaged here or not.
     Living,
     /// The deletion of the Project was observed.
@@ -319,7 +319,7 @@ impl GatewayIndex {
             is_unknown.then(|| (uid.clone(), Arc::from(name)))
         });
         let asked: Vec<(Arc<str>, Arc<str>)> = asked.collect();
-        let uids = asked.iter().map(|(uid, _)| (uid.clone(), Known::Asked));
+        let uids = asked.iter().map(|(uid, _)| (uid.clone(), Known::Requested));
         self.teardown.known.extend(uids);
         inquiry.ask(asked);
     }

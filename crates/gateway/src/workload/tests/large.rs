@@ -16,7 +16,7 @@ use fedgate_engine::{
     error::Failure,
     key::Key,
     plan::{Endpoint, Requeue, Write},
-    reconcile::quarantine::RETRY_AFTER,
+    reconcile::throttle::RETRY_AFTER,
     runtime::driver,
 };
 use http::Method;

@@ -1,7 +1,7 @@
 //! An object whose spec is refused keeps its member, with the spec that it has there.
 
 use super::*;
-use fedgate_engine::reconcile::quarantine::RETRY_AFTER;
+use fedgate_engine::reconcile::throttle::RETRY_AFTER;
 
 const MARK: &str = "example.fedgate.dev/suspended";
 

@@ -1,7 +1,7 @@
 //! A status that the project refuses.
 
 use super::*;
-use fedgate_engine::reconcile::quarantine::RETRY_AFTER;
+use fedgate_engine::reconcile::throttle::RETRY_AFTER;
 
 /// A delivered object whose member reports a phase.
 fn reporting(phase: &str) -> World {
