@@ -3,6 +3,7 @@
 use super::{audit::AuditLog, credentials::with_server, line::Line, plane::Plane, role::Role};
 use anyhow::{Context, Result};
 use fedgate_sandbox::{Sandbox, User};
+use serde_json::Value;
 use std::{ffi::OsString, ops::Deref, path::Path};
 use tokio::sync::Mutex;
 
@@ -34,18 +35,13 @@ impl Deref for CellRole {
 
 /// A kubeconfig like that at `from`, whose connections go through a line.
 pub(crate) async fn through_a_line(from: &Path, to: &Path) -> Result<Line> {
-    let mut server = String::new();
     let text = std::fs::read_to_string(from).with_context(|| format!("read {}", from.display()))?;
-    for line in text.lines() {
-        if let Some(address) = line.trim().strip_prefix("server:") {
-            address
-                .trim()
-                .trim_matches('"')
-                .trim_start_matches("https://")
-                .clone_into(&mut server);
-        }
-    }
-    anyhow::ensure!(!server.is_empty(), "{} names no server", from.display());
+    let config: Value = serde_saphyr::from_str(&text).with_context(|| format!("read {}", from.display()))?;
+    let server = config["clusters"][0]["cluster"]["server"].as_str();
+    let server = server.and_then(|server| server.strip_prefix("https://"));
+    let server = server
+        .with_context(|| format!("{} names no server", from.display()))?
+        .to_owned();
     let line = Line::to(server).await.context("open a line")?;
     let config = with_server(from, line.address);
     std::fs::write(to, config).with_context(|| format!("write {}", to.display()))?;
