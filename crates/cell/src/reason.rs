@@ -39,11 +39,11 @@ fedgate_engine::labels! {
         QuotaClaim = "quota_claim",
         /// A quota claim is of no use.
         QuotaClaimAnew = "quota_claim_anew",
-        /// An Instance has no copy on the hub, or another one.
+        /// An Instance has no write-back, or another one.
         WriteBack = "write_back",
-        /// The copy of an Instance lacks its status.
+        /// The write-back of an Instance lacks its status.
         WriteBackStatus = "write_back_status",
-        /// A copy on the hub belongs to an earlier Instance.
+        /// A write-back belongs to an earlier Instance.
         WriteBackLeftover = "write_back_leftover",
         /// An Instance lacks the provider's finalizer.
         ProviderFinalizer = "provider_finalizer",

@@ -49,9 +49,9 @@ impl Settings {
         Rate::single(self.status_interval * 2)
     }
 
-    /// Limits the writes of an Instance's progress to its copy: each costs the hub, which all cells share, two
+    /// Limits the writes of an Instance's progress to its write-back: each costs the hub, which all cells share, two
     /// writes.
-    pub fn copy_rate(&self) -> Rate {
+    pub fn write_back_rate(&self) -> Rate {
         Rate::single(self.status_interval * 4)
     }
 }

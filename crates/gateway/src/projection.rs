@@ -24,8 +24,8 @@ pub enum Decision {
     Wait,
     /// Wait for an event, or for this time.
     WaitFor(Duration),
-    /// Decide again and write after this time.
-    Later(Duration),
+    /// The write is due after this time; the body that was read for it is kept.
+    Throttled(Duration),
     /// The object is not projected in its present state.
     Quarantine(Rejection),
     /// Read the object from the hub, and decide again.
@@ -52,7 +52,7 @@ impl Decision {
             Self::Do(plan) | Self::Confirm(plan) => {
                 plan.status.is_some() || !plan.effects.iter().all(|effect| effect.write.deletes())
             }
-            Self::Wait | Self::WaitFor(_) | Self::Later(_) | Self::Quarantine(_) => false,
+            Self::Wait | Self::WaitFor(_) | Self::Throttled(_) | Self::Quarantine(_) => false,
         }
     }
 }

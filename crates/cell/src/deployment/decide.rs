@@ -68,7 +68,7 @@ pub fn decide(snapshot: &DeploymentSnapshot, now: Timestamp) -> DeploymentDecisi
         writes.extend(snapshot.network.iter().flat_map(|network| network.writes.clone()));
     }
     writes.extend(in_place_writes(snapshot, &steps));
-    // It holds back no other write: what is refused is tried again.
+    // A write that the server refused holds back no other write, because it is tried again.
     let refused = snapshot.refused.as_deref();
     let block = block.or(refused.map(|message| Blocker::new(Reason::ApplyFailed, message)));
     DeploymentDecision {

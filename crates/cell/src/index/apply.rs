@@ -84,7 +84,7 @@ impl CellIndex {
                     named(Change::HubDeployment)
                 );
             }
-            TableId::HubInstances => take!(copies, digest::copy, named(Change::HubInstance)),
+            TableId::HubInstances => take!(write_backs, digest::write_back, named(Change::HubInstance)),
             TableId::Claims => {}
         }
         if !self.watches_pods() && applied.changes.iter().any(|change| self.has_started(change)) {
@@ -113,8 +113,8 @@ impl CellIndex {
     /// The event as the watch would report it: the answer to a write may show an object without this cell's label. The
     /// watch selects by that label and never reports its deletion, so the row is removed now.
     fn selected(&self, table: TableId, event: WatchEvent) -> WatchEvent {
-        let is_own = |copy: &DynamicObject| {
-            let cell = copy.labels().get(keys::CELL);
+        let is_own = |write_back: &DynamicObject| {
+            let cell = write_back.labels().get(keys::CELL);
             cell.is_some_and(|cell| **cell == *self.settings.cell)
         };
         match event {

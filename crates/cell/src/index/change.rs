@@ -45,7 +45,7 @@ pub enum Change {
     Network(BTreeSet<Name>),
     /// A deployment on the hub changed.
     HubDeployment(Name),
-    /// The copy of an Instance on the hub changed.
+    /// The write-back of an Instance changed.
     HubInstance(Name),
     /// The quota claim of this Instance changed.
     Claim(Name),

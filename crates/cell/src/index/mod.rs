@@ -79,7 +79,7 @@ pub struct CellIndex {
     /// Deployments of the hub that are delivered to this cell's location.
     pub hub_deployments_here: Table<HubDeployment>,
     /// Instances on the hub that this cell has written back.
-    pub copies: Table<HubInstance>,
+    pub write_backs: Table<HubInstance>,
     /// Quota claims of each project in use.
     pub claims: HashMap<ProjectKey, Claims>,
     /// Projects that did not answer the last quota request, with the Instances whose request failed.
@@ -281,7 +281,7 @@ impl CellIndex {
             TableId::HubNamespaces => of(&self.hub_namespaces),
             TableId::HubDeployments => of(&self.hub_deployments),
             TableId::HubDeploymentsHere => of(&self.hub_deployments_here),
-            TableId::HubInstances => of(&self.copies),
+            TableId::HubInstances => of(&self.write_backs),
             // Each project has a list of its own.
             TableId::Claims => (true, self.claims.values().map(|claims| claims.table.len()).sum()),
         }
@@ -362,11 +362,11 @@ impl CellIndex {
         keys
     }
 
-    /// Keys of all Instances, including deleted Instances that have left a hub copy or a claim.
+    /// Keys of all Instances, including deleted Instances that have left a write-back or a claim.
     pub fn instance_keys(&self) -> Vec<Key> {
         let key = |namespace: &str, name: &str| TableId::Instances.key(namespace, name);
         let mut keys: Vec<Key> = keys_of(&self.instances, TableId::Instances).collect();
-        keys.extend(keys_of(&self.copies, TableId::Instances));
+        keys.extend(keys_of(&self.write_backs, TableId::Instances));
         for (project, claims) in &self.claims {
             let claimants = claims.table.iter();
             let instances =

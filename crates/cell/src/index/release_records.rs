@@ -89,8 +89,8 @@ pub fn joined(has: Vec<Record>, new: &[Record], now: Timestamp) -> Vec<Record> {
 }
 
 impl Record {
-    /// The copy of an Instance on the hub.
-    pub fn of_copy(namespace: &str, name: &str) -> Self {
+    /// The write-back of an Instance, on the hub.
+    pub fn of_write_back(namespace: &str, name: &str) -> Self {
         Self::of(HUB, TableId::HubInstances, namespace, name.to_owned())
     }
 
@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn record(name: &str) -> Record {
-        Record::of_copy("ns-1", name)
+        Record::of_write_back("ns-1", name)
     }
 
     #[test]

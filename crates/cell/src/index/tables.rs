@@ -25,7 +25,7 @@ pub enum TableId {
     Services,
     /// The provider's `NetworkPolicies`.
     NetworkPolicies,
-    /// Records of claims and copies that are still to be released on other planes, in the cell's own namespace.
+    /// Records of claims and write-backs that are still to be released on other planes, in the cell's own namespace.
     Releases,
     /// Locations of the cell, as the network services deliver them.
     ServingLocations,

@@ -1,4 +1,4 @@
-//! Controller for Instances: gates, conditions, quota, the copy on the hub, and deletion (contract: cell.md §3 to §6).
+//! Controller for Instances: gates, conditions, quota, the write-back, and deletion (contract: cell.md §3 to §6).
 //!
 //! Triggers: the Instance, its deployment and companions, its networking objects, its claim, and its objects on the
 //! hub.
@@ -39,7 +39,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use writeback::WriteBack;
 
-/// Delay before the claim and hub copy of an Instance are released that disappeared without releasing them.
+/// Delay before the claim and write-back of an Instance are released that disappeared without releasing them.
 const LEFT_BEHIND: Duration = Duration::from_mins(5);
 
 /// The Instance controller.
@@ -48,7 +48,7 @@ pub struct Instances {
     write_back: WriteBack,
     /// Time of the last conditions write, or of the first reconcile: progress is written at intervals.
     pub(super) progress: Throttle,
-    /// First time that an absent Instance was found with a claim or hub copy left.
+    /// First time that an absent Instance was found with a claim or write-back left.
     left_behind: Mutex<HashMap<Key, Instant>>,
     /// UIDs of the Instances that no deployment controls, each of which was reported.
     uncontrolled: Mutex<HashMap<Key, Arc<str>>>,
@@ -79,11 +79,11 @@ impl Instances {
         self.uncontrolled.lock().remove(key);
         let quota = quota::ask(ctx, key, &snapshot).await;
         let updated = self.update(ctx, key, &snapshot, &quota).await;
-        // The hub copy is synced even if an earlier step failed, so that users see the current state.
+        // The write-back is synced even if an earlier step failed, so that users see the current state.
         let Some(snapshot) = observe::observe(ctx, key) else {
             return Ok(Requeue::AwaitChange);
         };
-        // A copy that is about to be released is not written again.
+        // A write-back that is about to be released is not written again.
         let copied = if snapshot.hub && !decide::is_ending(&snapshot) {
             let hurry = snapshot.row.deleting || updated.as_ref().is_ok_and(|updated| updated.is_urgent);
             self.write_back.reconcile(ctx, key, &snapshot, hurry).await
@@ -159,7 +159,7 @@ impl Instances {
         .await;
     }
 
-    /// Releases the claim and hub copy of an absent Instance, even if its finalizers were removed manually.
+    /// Releases the claim and write-back of an absent Instance, even if its finalizers were removed manually.
     async fn absent(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {
         let now = ctx.now().instant;
         let left = find_left_behind(&ctx.index.lock(), key);
@@ -196,19 +196,19 @@ pub(super) async fn publish(
     let _ = ctx.execute(Plan::with_event(note)).await;
 }
 
-/// The claim and hub copy that this cell still holds for an absent Instance, each with the Instance UID that it names.
+/// The claim and write-back that this cell still holds for an absent Instance, each with the Instance UID that it names.
 fn find_left_behind(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, Record)> {
     if !index.cell_ready() || index.instances.get(&key.namespace, &key.name).is_some() {
         return Vec::new();
     }
     let cell = Some(&index.settings.cell);
-    let copy = index.copies.get(&key.namespace, &key.name);
-    let copy = copy.filter(|row| row.digest.cell.as_ref() == cell && !row.deleting);
-    let copy = copy.and_then(|row| {
+    let write_back = index.write_backs.get(&key.namespace, &key.name);
+    let write_back = write_back.filter(|row| row.digest.cell.as_ref() == cell && !row.deleting);
+    let write_back = write_back.and_then(|row| {
         let uid = row.digest.instance.clone()?;
-        Some((uid, Record::of_copy(&key.namespace, &key.name)))
+        Some((uid, Record::of_write_back(&key.namespace, &key.name)))
     });
-    let mut left: Vec<_> = copy.into_iter().collect();
+    let mut left: Vec<_> = write_back.into_iter().collect();
     let name = claim_name(&key.name);
     let mut add_claim = |project: &ProjectKey, home: &str, row: &Row<Claim>| {
         let claim = &row.digest;
@@ -234,7 +234,7 @@ fn find_left_behind(index: &CellIndex, key: &Key) -> Vec<(Arc<str>, Record)> {
     left
 }
 
-/// The last steps: release the claim, release the copy, remove the finalizers. The provider's finalizer is removed
+/// The last steps: release the claim, release the write-back, remove the finalizers. The provider's finalizer is removed
 /// before.
 async fn teardown(ctx: &Context<'_>, snapshot: &InstanceSnapshot) -> Result<Requeue, Failure> {
     let has = |name| snapshot.row.digest.has_finalizer(name);
@@ -251,7 +251,7 @@ async fn teardown(ctx: &Context<'_>, snapshot: &InstanceSnapshot) -> Result<Requ
         }
     }
     if snapshot.hub && has(keys::INSTANCE_FINALIZER) {
-        left.push(Record::of_copy(&snapshot.namespace, &snapshot.name));
+        left.push(Record::of_write_back(&snapshot.namespace, &snapshot.name));
     }
     let mut later = Vec::new();
     for record in left {

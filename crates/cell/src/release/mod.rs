@@ -1,4 +1,4 @@
-//! Release of a deleted Instance's objects on other planes: the claim in its project, the copy on the hub. A plane
+//! Release of a deleted Instance's objects on other planes: the claim in its project, the write-back on the hub. A plane
 //! that is down delays no deletion; the cell records what is left there and releases it when the plane answers
 //! (contract: cell.md §6). Its controller tries each recorded release until the plane of the record answers.
 
@@ -122,7 +122,7 @@ async fn release(ctx: &Context<'_>, uid: &str, target: &Target) -> Result<(), Fa
     let meta = &found.metadata;
     let words = &mut digest::Strings::default();
     let ours = if target.plane == Plane::Hub {
-        let copy = digest::copy(&found, words);
+        let copy = digest::write_back(&found, words);
         copy.cell.as_ref() == Some(cell) && copy.instance.as_deref() == Some(uid)
     } else {
         digest::claim(&found, words).is_of(cell, uid)

@@ -8,8 +8,8 @@
 pub mod hash;
 pub mod labels;
 pub mod make;
-mod order;
 pub mod ordinal;
+mod steps;
 
 #[cfg(test)]
 mod tests;
@@ -184,5 +184,5 @@ pub fn plan<'a>(
     instances: impl IntoIterator<Item = &'a Instance>,
     hold: Option<RolloutHold>,
 ) -> Vec<Step> {
-    order::SortedInstances::of(deployment, instances).steps(deployment, hold)
+    steps::SortedInstances::of(deployment, instances).steps(deployment, hold)
 }

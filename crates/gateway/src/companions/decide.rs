@@ -104,7 +104,7 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
             ExactFields::payload(Vec::new())
         };
         // It keeps the policy that it has, because another one needs the removal of the claim, too.
-        let mut body = render(s, body, row.digest.lane.as_deref());
+        let mut body = render(s, body, row.digest.delivery_policy.as_deref());
         body["metadata"]["uid"] = json!(&*row.uid);
         return one(s, Write::Apply { body, exact }, WriteReason::UpdateCompanion);
     }
@@ -165,7 +165,12 @@ fn change_policy(s: &Snapshot, row: &Row<Companion>) -> Option<Decision> {
     let Some(name) = &s.ready_policy else {
         return Some(idle());
     };
-    if row.digest.lane.as_ref().is_some_and(|lane| **lane == **name) {
+    if row
+        .digest
+        .delivery_policy
+        .as_ref()
+        .is_some_and(|policy| **policy == **name)
+    {
         return None;
     }
     let mut patch = policy::patch(&row.uid, &row.resource_version(), name);
@@ -271,7 +276,7 @@ mod tests {
             payload,
             secret_type,
             referenced_by: Some(by.into()),
-            lane: None,
+            delivery_policy: None,
         }
     }
 
@@ -309,7 +314,7 @@ mod tests {
     #[test]
     fn new_data_leaves_the_lane_as_it_is_and_the_lane_changes_with_its_claim() {
         let mut row = companion(0, r#"["default/a"]"#);
-        row.lane = Some("with-lhr-1".into());
+        row.delivery_policy = Some("with-lhr-1".into());
         let mut s = snapshot(&["default/a", "default/b"], Some(row.clone()));
         s.policy = Some(DeliveryPolicy::With(members_of(["dfw-1", "lhr-1"])));
         s.ready_policy = Some("with-dfw-1.lhr-1".to_owned());

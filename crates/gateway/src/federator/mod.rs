@@ -1,7 +1,7 @@
 //! Federator: syncs a project's deployment to a copy on the hub and returns the copy's status.
 //!
-//! Triggers: the deployment, its copy and binding, the hub Namespace and city policies, and its references
-//! (`index::triggers`). After a start specs are synced before all lists are complete (`index::derived::readiness`).
+//! A deployment is enqueued when it changes, its copy or binding, the hub Namespace, a city policy, or an object to which it
+//! refers (`triggers`). After a start specs are synced before all lists are complete (`index::derived::readiness`).
 //! Contract: federation.md §3.4.
 
 mod arrival;

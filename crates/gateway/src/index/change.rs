@@ -247,7 +247,7 @@ impl GatewayIndex {
                     of.city.clone(),
                     of.location.clone(),
                     of.route(),
-                    of.lane.clone(),
+                    of.delivery_policy.clone(),
                     of.source_generation.filter(|_| is_exactly_one),
                 )
             })
@@ -263,7 +263,7 @@ impl GatewayIndex {
     fn companion_delivered(&self, delta: &RowChange<Binding>) -> Option<Change> {
         let (hub, name) = &delta.name;
         let new = self.hub.bindings.get(hub, name);
-        // It is true of the lane that it names, and of its owner.
+        // It is true of the delivery policy that it names, and of its owner.
         let told = |row: Option<&Row<Binding>>| {
             let of = &row?.digest;
             let claimed = (of.policy.clone(), of.owner.clone());

@@ -1,4 +1,4 @@
-//! The state of a project.
+//! The state of a project, and its beginning (`engage`); `derived::ownership` has its end (`disengage`).
 
 use super::{
     GatewayIndex, NamespaceOwner,

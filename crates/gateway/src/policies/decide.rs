@@ -73,7 +73,9 @@ fn ensure_delivery(s: &Snapshot, plan: &mut Plan<Prepared>) {
         let had = s.policies.iter().find(|(had, _)| **had == **name);
         let reason = match had {
             None if s.open => WriteReason::CreateCityPolicy,
-            Some((_, row)) if !row.deleting && row.digest.lane != Some(policy_spec::digest(spec)) => {
+            Some((_, row))
+                if !row.deleting && row.digest.delivery_spec != Some(policy_spec::digest(spec)) =>
+            {
                 WriteReason::RestoreCityPolicy
             }
             None | Some(_) => continue,
@@ -81,7 +83,7 @@ fn ensure_delivery(s: &Snapshot, plan: &mut Plan<Prepared>) {
         plan.effects.push(apply_spec(s, name, spec, reason));
     }
     for (name, row) in &s.policies {
-        let leaves = row.digest.lane.is_some() && !s.needed_delivery.contains(name);
+        let leaves = row.digest.delivery_spec.is_some() && !s.needed_delivery.contains(name);
         if leaves && !row.deleting && s.proven {
             plan.effects.push(delete(s, name, row));
         }
@@ -174,7 +176,7 @@ fn deleted<'a>(
 /// The names of the delivery policies that the plan deletes, each with the hub namespace.
 pub fn withdrawn_delivery(s: &Snapshot, plan: &Plan<Prepared>) -> Vec<(Arc<str>, Arc<str>)> {
     deleted(s, plan)
-        .filter(|(_, row)| row.digest.lane.is_some())
+        .filter(|(_, row)| row.digest.delivery_spec.is_some())
         .map(|(name, _)| (s.namespace.clone(), name.clone()))
         .collect()
 }

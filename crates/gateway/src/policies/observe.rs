@@ -19,11 +19,11 @@ use std::{
 fn labelled(index: &GatewayIndex, hub: &str) -> BTreeSet<Arc<str>> {
     let hub_tables = &index.hub;
     let copies = hub_tables.copies.iter().flat_map(|table| table.in_namespace(hub));
-    let copies = copies.filter_map(|(_, row)| row.digest.lane.clone());
+    let copies = copies.filter_map(|(_, row)| row.digest.delivery_policy.clone());
     let companions = hub_tables.companions.iter();
     let companions = companions.flat_map(|table| table.in_namespace(hub));
     copies
-        .chain(companions.filter_map(|(_, row)| row.digest.lane.clone()))
+        .chain(companions.filter_map(|(_, row)| row.digest.delivery_policy.clone()))
         .collect()
 }
 
@@ -90,7 +90,7 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
     needed_delivery.extend(delivery.keys().map(|name| Arc::from(name.as_str())));
     let claiming = policies
         .iter()
-        .filter(|(name, row)| row.digest.lane.is_some() && index.hub.secondary.claims(hub, name));
+        .filter(|(name, row)| row.digest.delivery_spec.is_some() && index.hub.secondary.claims(hub, name));
     needed_delivery.extend(claiming.map(|(name, _)| name.clone()));
     if hidden {
         needed_delivery.extend(policies.iter().map(|(name, _)| name.clone()));

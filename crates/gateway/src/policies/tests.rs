@@ -46,7 +46,7 @@ fn policy(name: &str, selects: Option<&str>, exact: bool) -> (Arc<str>, Row<City
         is_intruder: false,
         selects: selects.map(|text| (KindId::FIRST, route(text))),
         exact,
-        lane: None,
+        delivery_spec: None,
     };
     (
         name.into(),

@@ -122,7 +122,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
         return Decision::Wait;
     }
     let Some(write_back) = &s.write_back else {
-        return gone(s, memory, settings, now);
+        return without_write_back(s, memory, settings, now);
     };
     memory.unreported = None;
     let w = &write_back.digest;
@@ -183,7 +183,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
             ),
         );
     }
-    match write(s, memory, write_back, source, deployment) {
+    match decide_write(s, memory, write_back, source, deployment) {
         // A cell that changes an Instance all the time does not cost the project a write for each change.
         Decision::Do(plan) if !plan.is_idle() => {
             let wait = s.projection.as_ref().and_then(|projection| {
@@ -192,7 +192,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
                     .updates
                     .wait(rate, write_kind(w, &projection.digest), now.instant)
             });
-            wait.map_or(Decision::Do(plan), Decision::Later)
+            wait.map_or(Decision::Do(plan), Decision::Throttled)
         }
         decision => decision,
     }
@@ -266,7 +266,7 @@ fn too_large(s: &Snapshot, w: &WriteBackDigest) -> Decision {
 }
 
 /// The write-back is gone: its projection is deleted, unless the hub may only have lost the write-back.
-fn gone(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Decision {
+fn without_write_back(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) -> Decision {
     let waits = std::mem::take(memory).unreported;
     let Some(projection) = &s.projection else {
         return Decision::Do(Plan::default());
@@ -305,7 +305,7 @@ fn effect(s: &Snapshot, endpoint: Endpoint, write: Write, reason: WriteReason) -
     }
 }
 
-fn write(
+fn decide_write(
     s: &Snapshot,
     memory: &Memory,
     write_back: &Row<WriteBackDigest>,
@@ -319,7 +319,7 @@ fn write(
         };
         // The status follows once the answer shows the defaults that the API server has set.
         let write = Write::Create {
-            body: main(s, body, source, deployment, None),
+            body: render_object(s, body, source, deployment, None),
         };
         return Decision::Do(Plan::one(effect(
             s,
@@ -355,7 +355,7 @@ fn write(
     };
     let mut plan = Plan::default();
     if main_differs {
-        let body = main(s, body, source, deployment, Some(&projection.uid));
+        let body = render_object(s, body, source, deployment, Some(&projection.uid));
         let write = if rightly && p.labels == w.labels {
             Write::Apply {
                 body,
@@ -369,7 +369,7 @@ fn write(
     }
     if status_differs {
         // Written also if the project refuses labels and spec: a tenant reads the truth on its Instance.
-        plan.status = Some(Box::new(status(s, body, &projection.uid)));
+        plan.status = Some(Box::new(status_effect(s, body, &projection.uid)));
     }
     Decision::Do(plan)
 }
@@ -403,7 +403,7 @@ fn replace_metadata(s: &Snapshot, projection: &Row<Projection>, body: Value) -> 
     Write::Merge { patch }
 }
 
-fn main(
+fn render_object(
     s: &Snapshot,
     body: &DynamicObject,
     source: &Row<Source>,
@@ -452,7 +452,7 @@ fn owner_reference(s: &Snapshot, source: &Row<Source>, deployment: &str) -> Valu
     json!({"apiVersion": resource.api_version, "kind": resource.kind, "name": deployment, "uid": &*source.uid})
 }
 
-fn status(s: &Snapshot, body: &DynamicObject, uid: &str) -> Effect {
+fn status_effect(s: &Snapshot, body: &DynamicObject, uid: &str) -> Effect {
     let rules = s.rules();
     let metadata = json!({"name": &*s.name, "namespace": &*s.namespace, "uid": uid});
     let body = json!({

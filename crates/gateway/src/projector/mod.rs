@@ -136,7 +136,7 @@ impl Reconciler for Projector {
             }
             _ if parked => wait(Requeue::AwaitChange),
             Decision::WaitFor(after) => wait(Requeue::After(after)),
-            Decision::Later(after) => {
+            Decision::Throttled(after) => {
                 run.ctx.quarantine.release(run.key);
                 Step::End(Requeue::After(after))
             }

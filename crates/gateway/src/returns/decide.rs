@@ -258,7 +258,7 @@ fn gone(s: &Snapshot) -> Decision {
         return Decision::Do(delete(WriteReason::ReplaceReturn));
     }
     let is_delivered = object.copy.as_ref().is_some_and(|copy| {
-        let policy = CopyPolicy::read(s.kind_of(object), copy.digest.lane.as_deref());
+        let policy = CopyPolicy::read(s.kind_of(object), copy.digest.delivery_policy.as_deref());
         object.pin.is_some()
             && !copy.deleting
             && matches!(policy, CopyPolicy::At(Stage::Preserve | Stage::Suspend, _))
@@ -296,7 +296,7 @@ fn write(
             return name_taken(s);
         }
         if let Some(left) = memory.refused_for(now).filter(|_| s.taken.is_none()) {
-            return Decision::Later(left);
+            return Decision::Throttled(left);
         }
         let Some(body) = body else { return Decision::Read };
         let body = render(s, body, (object, source), None);
@@ -318,7 +318,7 @@ fn write(
         .updates
         .wait(Rate::new(interval), WriteKind::Progress, now.instant)
     {
-        return Decision::Later(wait);
+        return Decision::Throttled(wait);
     }
     if !is_plain {
         let mut patch = render(

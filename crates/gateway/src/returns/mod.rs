@@ -129,7 +129,7 @@ impl Reconciler for Returns {
             _ if parked => end(Requeue::AwaitChange),
             Decision::Wait | Decision::WaitFor(_) => end(Requeue::AwaitChange),
             // The verdict of a refused name stays with it.
-            Decision::Later(after) => Step::End(Requeue::After(after)),
+            Decision::Throttled(after) => Step::End(Requeue::After(after)),
             Decision::Quarantine(rejection) => Step::Read(basis(Some(rejection))),
             Decision::Read => Step::Read(basis(None)),
             Decision::Do(plan) | Decision::Confirm(plan) => Step::Apply(plan, basis(None)),

@@ -95,7 +95,7 @@ impl Adopter {
             matches!(policy, CopyPolicy::At(Stage::Withdraw, _))
         };
         let copy = index.hub.copies[of.kind].get(&of.hub, &of.name);
-        let is_stopped = copy.is_none_or(|copy| is_stopped(copy.digest.lane.as_deref()));
+        let is_stopped = copy.is_none_or(|copy| is_stopped(copy.digest.delivery_policy.as_deref()));
         Self {
             member: pin.member.clone(),
             is_kept: pin.kept.iter().any(|kept| **kept == *token),
@@ -149,7 +149,7 @@ impl Referrers {
     /// The policy that a companion has by its label. A label may have a hash for some members: they are those of its objects then,
     /// if these fit.
     pub fn given(&self, index: &GatewayIndex, row: Option<&Row<Companion>>) -> Option<DeliveryPolicy> {
-        let label = row?.digest.lane.as_deref()?;
+        let label = row?.digest.delivery_policy.as_deref()?;
         DeliveryPolicy::of_companion(Some(label)).or_else(|| {
             let all = DeliveryPolicy::With(self.members.keys().cloned().collect());
             (all.name(&index.kinds) == *label).then_some(all)
@@ -165,7 +165,7 @@ impl Referrers {
         policy: Option<&str>,
     ) -> bool {
         let is_known = !self.has(MemberState::Replaced) && !self.has(MemberState::Unknown);
-        let has_policy = row.is_none_or(|row| row.digest.lane.as_deref() == policy);
+        let has_policy = row.is_none_or(|row| row.digest.delivery_policy.as_deref() == policy);
         let given = binding.map_or(&[][..], |binding| &binding.clusters);
         let has_left = |cluster: &Arc<str>| self.members.get(cluster) == Some(&MemberState::Left);
         let is_taken_back = has_policy && !given.iter().any(has_left);
@@ -202,7 +202,7 @@ impl Referrers {
         if let Some(adopter) = &self.adopter {
             return self.adopted_policy(adopter, row.is_some(), given);
         }
-        let label = row.and_then(|row| row.digest.lane.as_deref());
+        let label = row.and_then(|row| row.digest.delivery_policy.as_deref());
         let is_given = match given {
             // A companion that its member keeps must be suspended before it can go.
             Some(DeliveryPolicy::Preserve(member) | DeliveryPolicy::Suspend(member))
@@ -243,7 +243,8 @@ fn is_given(index: &GatewayIndex, CompanionRef { kind, hub, name }: CompanionRef
 /// True if an object without a readable pin has a member nevertheless: its copy is given to one, or its record cannot be read.
 fn has_lost_pin(index: &GatewayIndex, ObjectRef { kind, hub, name }: &ObjectRef) -> bool {
     let copy = index.hub.copies[*kind].get(hub, name);
-    let policy = copy.map(|copy| CopyPolicy::read(&index.kinds[*kind], copy.digest.lane.as_deref()));
+    let policy =
+        copy.map(|copy| CopyPolicy::read(&index.kinds[*kind], copy.digest.delivery_policy.as_deref()));
     matches!(policy, Some(CopyPolicy::At(..))) || index.has_unreadable_pin(*kind, hub, name)
 }
 
@@ -273,7 +274,7 @@ impl Stopping {
     /// Reads it from the index; `None` for a companion that is not being withdrawn from a member.
     pub fn read(index: &GatewayIndex, of: CompanionRef<'_>, row: &Row<Companion>) -> Option<Self> {
         let CompanionRef { kind, hub, name } = of;
-        let policy = DeliveryPolicy::of_companion(row.digest.lane.as_deref());
+        let policy = DeliveryPolicy::of_companion(row.digest.delivery_policy.as_deref());
         let Some(DeliveryPolicy::Suspend(member)) = policy else {
             return None;
         };

@@ -27,7 +27,7 @@ pub fn hub_deployment(object: &DynamicObject, words: &mut Strings) -> HubDeploym
 /// An Instance on the hub.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HubInstance {
-    /// Name of the cell, from the copy's label.
+    /// Name of the cell, from the write-back's label.
     pub cell: Option<Arc<str>>,
     /// UID of the Instance at that cell.
     pub instance: Option<Arc<str>>,
@@ -44,7 +44,7 @@ pub struct HubInstance {
 }
 
 /// Builds the digest of an Instance on the hub.
-pub fn copy(object: &DynamicObject, words: &mut Strings) -> HubInstance {
+pub fn write_back(object: &DynamicObject, words: &mut Strings) -> HubInstance {
     let labels = object.labels();
     let mut owners = object.owner_references().iter();
     let owner = owners.find(|owner| owner.controller == Some(true));

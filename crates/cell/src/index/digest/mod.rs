@@ -10,7 +10,7 @@ mod pod;
 mod quota;
 
 pub use deployment::{Deployment, Spec, deployment};
-pub use hub::{HubDeployment, HubInstance, copy, fingerprint, hub_deployment, owned_fields};
+pub use hub::{HubDeployment, HubInstance, fingerprint, hub_deployment, owned_fields, write_back};
 pub use instance::{Instance, Owner, instance};
 pub use namespaces::{Namespace, namespace, place, records};
 pub use network::{

@@ -1,4 +1,4 @@
-//! The decision on an Instance's copy on the hub. Pure.
+//! The decision on an Instance's write-back on the hub. Pure.
 
 use super::{Memory, observe::HubView};
 use crate::{
@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 
 /// A decision.
 #[derive(Debug, PartialEq)]
-pub enum CopyDecision {
-    /// Nothing to write: the copy is as it should be or is being deleted, or the cell is being drained.
+pub enum WriteBackDecision {
+    /// Nothing to write: the write-back is as it should be or is being deleted, or the cell is being drained.
     Nothing,
-    /// A write, and the part of the copy that it changes.
+    /// A write, and the part of the write-back that it changes.
     Write(Box<Effect>, Written),
     /// The Instance's origin is unknown; the text names what is missing.
     Unclear(String),
@@ -31,25 +31,25 @@ pub enum CopyDecision {
     Held(String),
 }
 
-/// The part of the copy that a write changes.
+/// The part of the write-back that a write changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
-    /// The copy without its status, with this digest.
+    /// The write-back without its status, with this digest.
     Object(Digest),
-    /// The status of the copy, with this digest.
+    /// The status of the write-back, with this digest.
     Status(Digest),
     /// Another part.
     Other,
 }
 
 /// Decides.
-pub fn decide(local: &Local, seen: &HubView, memory: &Memory) -> CopyDecision {
+pub fn decide(local: &Local, seen: &HubView, memory: &Memory) -> WriteBackDecision {
     let origin = match origin(local, seen) {
         Ok(origin) => origin,
-        Err(what) => return CopyDecision::Unclear(what),
+        Err(what) => return WriteBackDecision::Unclear(what),
     };
     let Some(deployment) = &seen.deployment else {
-        return CopyDecision::Nothing;
+        return WriteBackDecision::Nothing;
     };
     let label = |key| local.row.digest.labels.get(key);
     let here = Site {
@@ -57,7 +57,7 @@ pub fn decide(local: &Local, seen: &HubView, memory: &Memory) -> CopyDecision {
         location: label(keys::INSTANCE_LOCATION),
     };
     if !is_delivered_to(&deployment.digest, here) {
-        return CopyDecision::Nothing;
+        return WriteBackDecision::Nothing;
     }
     let wanted = Wanted {
         local,
@@ -68,16 +68,16 @@ pub fn decide(local: &Local, seen: &HubView, memory: &Memory) -> CopyDecision {
             &deployment.uid,
         ),
     };
-    let Some(found) = &seen.copy else {
+    let Some(found) = &seen.write_back else {
         let effect = create(wanted.target(), wanted.body(None), WriteReason::WriteBack);
-        return CopyDecision::Write(Box::new(effect), Written::Object(wanted.digest()));
+        return WriteBackDecision::Write(Box::new(effect), Written::Object(wanted.digest()));
     };
     if found.deleting {
-        return CopyDecision::Nothing;
+        return WriteBackDecision::Nothing;
     }
-    match owner_of_copy(local, seen, &found.digest, deployment, here) {
-        CopyOwner::ThisInstance => wanted.update(found, memory),
-        CopyOwner::Leftover => {
+    match owner_of_write_back(local, seen, &found.digest, deployment, here) {
+        WriteBackOwner::ThisInstance => wanted.update(found, memory),
+        WriteBackOwner::Leftover => {
             let version = Some(found.resource_version());
             let effect = delete(
                 wanted.target(),
@@ -85,18 +85,18 @@ pub fn decide(local: &Local, seen: &HubView, memory: &Memory) -> CopyDecision {
                 version,
                 WriteReason::WriteBackLeftover,
             );
-            CopyDecision::Write(Box::new(effect), Written::Other)
+            WriteBackDecision::Write(Box::new(effect), Written::Other)
         }
-        CopyOwner::Other(by) => CopyDecision::Held(by),
+        WriteBackOwner::Other(by) => WriteBackDecision::Held(by),
     }
 }
 
-enum CopyOwner {
-    /// The copy is this Instance's, or has no owner.
+enum WriteBackOwner {
+    /// The write-back is this Instance's, or has no owner.
     ThisInstance,
-    /// The copy is of a deleted Instance, or of a cell that the deployment has left.
+    /// The write-back is of a deleted Instance, or of a cell that the deployment has left.
     Leftover,
-    /// Another cell or controller is entitled to the copy.
+    /// Another cell or controller is entitled to the write-back.
     Other(String),
 }
 
@@ -124,31 +124,34 @@ fn has_left(delivered: &HubDeployment, there: Site<'_>, here: Site<'_>) -> bool 
         || delivered.location.is_some() && there.location.is_some_and(|at| here.location != Some(at))
 }
 
-fn owner_of_copy(
+fn owner_of_write_back(
     local: &Local,
     seen: &HubView,
-    copy: &HubInstance,
+    write_back: &HubInstance,
     deployment: &Row<HubDeployment>,
     here: Site<'_>,
-) -> CopyOwner {
-    let foreign = copy.controller.as_ref().is_some_and(|uid| *uid != deployment.uid);
+) -> WriteBackOwner {
+    let foreign = write_back
+        .controller
+        .as_ref()
+        .is_some_and(|uid| *uid != deployment.uid);
     let there = Site {
-        city: copy.city.as_deref(),
-        location: copy.location.as_deref(),
+        city: write_back.city.as_deref(),
+        location: write_back.location.as_deref(),
     };
-    match &copy.cell {
+    match &write_back.cell {
         Some(cell) if *cell == seen.cell => {
-            // A recreated deployment has taken its copies with it: an owner cannot be replaced in place.
-            if copy.instance.as_deref() == Some(&*local.row.uid) && !foreign {
-                CopyOwner::ThisInstance
+            // A recreated deployment has taken its write-backs with it: an owner cannot be replaced in place.
+            if write_back.instance.as_deref() == Some(&*local.row.uid) && !foreign {
+                WriteBackOwner::ThisInstance
             } else {
-                CopyOwner::Leftover
+                WriteBackOwner::Leftover
             }
         }
-        Some(_) if has_left(&deployment.digest, there, here) => CopyOwner::Leftover,
-        Some(cell) => CopyOwner::Other(format!("cell {cell}")),
-        None if foreign => CopyOwner::Other("an object with another controller".to_owned()),
-        None => CopyOwner::ThisInstance,
+        Some(_) if has_left(&deployment.digest, there, here) => WriteBackOwner::Leftover,
+        Some(cell) => WriteBackOwner::Other(format!("cell {cell}")),
+        None if foreign => WriteBackOwner::Other("an object with another controller".to_owned()),
+        None => WriteBackOwner::ThisInstance,
     }
 }
 
@@ -228,7 +231,7 @@ impl Wanted<'_> {
         json!({"apiVersion": API_VERSION, "kind": "Instance", "metadata": metadata, "spec": owned["spec"]})
     }
 
-    fn update(&self, found: &Row<HubInstance>, memory: &Memory) -> CopyDecision {
+    fn update(&self, found: &Row<HubInstance>, memory: &Memory) -> WriteBackDecision {
         let wanted = self.digest();
         if !memory.written.accepts(wanted, found.digest.owned) {
             let write = Write::Apply {
@@ -236,14 +239,14 @@ impl Wanted<'_> {
                 exact: ExactFields::roots(["spec"]),
             };
             let effect = Effect::main(self.target(), write, WriteReason::WriteBack);
-            return CopyDecision::Write(Box::new(effect), Written::Object(wanted));
+            return WriteBackDecision::Write(Box::new(effect), Written::Object(wanted));
         }
         let Some(status) = self.local.row.digest.whole_status() else {
-            return CopyDecision::Nothing;
+            return WriteBackDecision::Nothing;
         };
         let reported = digest::fingerprint(Some(&status));
         if memory.reported.accepts(reported, found.digest.status) {
-            return CopyDecision::Nothing;
+            return WriteBackDecision::Nothing;
         }
         let body = json!({
             "apiVersion": API_VERSION, "kind": "Instance",
@@ -258,6 +261,6 @@ impl Wanted<'_> {
             endpoint: Endpoint::Status,
             ..Effect::main(self.target(), write, WriteReason::WriteBackStatus)
         };
-        CopyDecision::Write(Box::new(effect), Written::Status(reported))
+        WriteBackDecision::Write(Box::new(effect), Written::Status(reported))
     }
 }

@@ -1,4 +1,4 @@
-//! The copy of an Instance on the hub (contract: cell.md §6; federation.md §6).
+//! The write-back of an Instance on the hub (contract: cell.md §6; federation.md §6).
 
 pub mod decide;
 pub mod observe;
@@ -11,7 +11,7 @@ use crate::{
     instance::{observe::InstanceSnapshot as Local, publish},
     writes::read,
 };
-use decide::{CopyDecision, Written};
+use decide::{WriteBackDecision, Written};
 use fedgate_engine::{
     backoff::{Backoff, RetryTimer},
     error::{Category, Failure},
@@ -31,21 +31,21 @@ use tokio::time::Instant;
 /// Pauses before a name is tried again that another object holds on the hub.
 const NAME_HELD: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(5));
 
-/// The write-back part of the Instance controller, with the state of each copy.
+/// The write-back part of the Instance controller, with the state of each write-back.
 #[derive(Debug, Default)]
 pub struct WriteBack {
     memory: Memories<Memory>,
 }
 
-/// State of a copy.
+/// State of a write-back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// The last copy that the hub changed when it was written: a hub with older definitions drops fields that it does
+    /// The last write-back that the hub changed when it was written: a hub with older definitions drops fields that it does
     /// not know.
     pub written: Normalized,
     /// As `written`, for the status.
     pub reported: Normalized,
-    /// The last logged reason why the copy cannot be written.
+    /// The last logged reason why the write-back cannot be written.
     said: Option<String>,
     /// While another object holds the name: the time of the next attempt.
     held: RetryTimer,
@@ -61,7 +61,7 @@ impl Memory {
 }
 
 impl WriteBack {
-    /// Writes the copy if it differs: at once in a `hurry`, else limited by the token bucket.
+    /// Writes the write-back if it differs: at once in a `hurry`, else limited by the token bucket.
     pub async fn reconcile(
         &self,
         ctx: &Context<'_>,
@@ -81,7 +81,7 @@ impl WriteBack {
     }
 }
 
-/// Writes the copy and then its status.
+/// Writes the write-back and then its status.
 async fn write(
     ctx: &Context<'_>,
     key: &Key,
@@ -89,33 +89,33 @@ async fn write(
     hurry: bool,
     memory: &mut Memory,
 ) -> Result<Requeue, Failure> {
-    let (began, rate) = (ctx.now().instant, ctx.settings.copy_rate());
+    let (began, rate) = (ctx.now().instant, ctx.settings.write_back_rate());
     if let Some(left) = memory.held.wait(began) {
         // Other events of the key do not change the holder of the name.
         return Ok(Requeue::After(left));
     }
     let left = memory.writes.wait(rate, WriteKind::Progress, began);
     let left = left.filter(|_| !hurry);
-    // The object that holds the copy's name, as it was read.
+    // The object that holds the write-back's name, as it was read.
     let mut holder = None;
     for _ in 0..MAX_PASSES {
         let Some(mut seen) = observe::observe(ctx, key) else {
             // The completion of its lists enqueues every key.
             break;
         };
-        seen.copy = seen.copy.or_else(|| holder.take());
+        seen.write_back = seen.write_back.or_else(|| holder.take());
         let (effect, written) = match decide::decide(local, &seen, memory) {
-            CopyDecision::Nothing => {
+            WriteBackDecision::Nothing => {
                 memory.said = None;
                 memory.held = RetryTimer::default();
                 break;
             }
-            CopyDecision::Unclear(what) => {
+            WriteBackDecision::Unclear(what) => {
                 log_unclear(key, memory, what);
                 break;
             }
-            CopyDecision::Held(by) => return Ok(held(ctx, local, memory, &by).await),
-            CopyDecision::Write(effect, written) => (*effect, written),
+            WriteBackDecision::Held(by) => return Ok(held(ctx, local, memory, &by).await),
+            WriteBackDecision::Write(effect, written) => (*effect, written),
         };
         if let Some(left) = left {
             return Ok(Requeue::After(left));
@@ -129,7 +129,10 @@ async fn write(
             // Copies of other cells are not watched, so the object that holds the name is read.
             Err(failure) if failure.category == Category::AlreadyExists => {
                 let found = ctx.executor.get(&target).await?.ok_or(failure)?;
-                let found = read(&found, digest::copy(&found, &mut digest::Strings::default()));
+                let found = read(
+                    &found,
+                    digest::write_back(&found, &mut digest::Strings::default()),
+                );
                 if found.deleting {
                     // No event reports its deletion.
                     return Ok(memory.pause(ctx.now().instant));
@@ -142,7 +145,7 @@ async fn write(
     Ok(Requeue::AwaitChange)
 }
 
-/// Logs once why the copy cannot be written.
+/// Logs once why the write-back cannot be written.
 fn log_unclear(key: &Key, memory: &mut Memory, what: String) {
     if memory.said.as_ref() == Some(&what) {
         return;
@@ -152,14 +155,18 @@ fn log_unclear(key: &Key, memory: &mut Memory, what: String) {
     memory.said = Some(what);
 }
 
-/// Records the copy as the hub has stored it.
+/// Records the write-back as the hub has stored it.
 fn remember(ctx: &Context<'_>, key: &Key, memory: &mut Memory, written: Written) {
-    let Some(HubView { copy: Some(copy), .. }) = observe::observe(ctx, key) else {
+    let Some(HubView {
+        write_back: Some(write_back),
+        ..
+    }) = observe::observe(ctx, key)
+    else {
         return;
     };
     match written {
-        Written::Object(written) => memory.written.record(written, copy.digest.owned),
-        Written::Status(written) => memory.reported.record(written, copy.digest.status),
+        Written::Object(written) => memory.written.record(written, write_back.digest.owned),
+        Written::Status(written) => memory.reported.record(written, write_back.digest.status),
         Written::Other => {}
     }
 }

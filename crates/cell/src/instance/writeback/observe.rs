@@ -20,7 +20,7 @@ pub struct HubView {
     /// The deployment on the hub that the Instance's label names, unless it is being deleted.
     pub deployment: Option<Row<HubDeployment>>,
     /// The Instance of this name on the hub.
-    pub copy: Option<Row<HubInstance>>,
+    pub write_back: Option<Row<HubInstance>>,
 }
 
 /// Takes the snapshot; `None` while a list of the hub is incomplete.
@@ -41,6 +41,6 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<HubView> {
         here: index.namespaces.get("", &key.namespace).map(namespace),
         there: there.filter(|row| !row.deleting).map(namespace),
         deployment: deployment.filter(|row| !row.deleting).cloned(),
-        copy: index.copies.get(&key.namespace, &key.name).cloned(),
+        write_back: index.write_backs.get(&key.namespace, &key.name).cloned(),
     })
 }

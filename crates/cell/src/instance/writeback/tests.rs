@@ -2,7 +2,7 @@
 
 use crate::instance::writeback::{
     Memory, WriteBack,
-    decide::{self, CopyDecision, Written},
+    decide::{self, WriteBackDecision, Written},
     observe,
 };
 use crate::{
@@ -27,7 +27,7 @@ fn key() -> Key {
     TableId::Instances.key(NS, "web-0")
 }
 
-fn decided(fixture: &Fixture) -> CopyDecision {
+fn decided(fixture: &Fixture) -> WriteBackDecision {
     let snapshot = local::observe(&fixture.context, &key()).unwrap();
     let seen = observe::observe(&fixture.context, &key()).unwrap();
     decide::decide(&snapshot, &seen, &Memory::default())
@@ -35,14 +35,14 @@ fn decided(fixture: &Fixture) -> CopyDecision {
 
 fn effect(fixture: &Fixture) -> Effect {
     match decided(fixture) {
-        CopyDecision::Write(effect, _) => *effect,
+        WriteBackDecision::Write(effect, _) => *effect,
         other => panic!("{other:?}"),
     }
 }
 
 fn settle(fixture: &mut Fixture) -> Vec<String> {
     let mut all = Vec::new();
-    while let CopyDecision::Write(effect, _) = decided(fixture) {
+    while let WriteBackDecision::Write(effect, _) = decided(fixture) {
         all.extend(words(&[(*effect).clone()]));
         fixture.perform(&[*effect]);
         assert!(all.len() < 10, "it never rests: {all:#?}");
@@ -66,7 +66,7 @@ fn whole() -> Fixture {
     fixture
 }
 
-fn copy(fixture: &Fixture) -> &Value {
+fn write_back(fixture: &Fixture) -> &Value {
     fixture.get(&Hub, TableId::HubInstances, NS, "web-0").unwrap()
 }
 
@@ -109,7 +109,7 @@ fn a_copy_is_the_instance_with_its_origin_and_the_hubs_deployment_as_owner() {
             "hub: apply instances/status web-0: write_back_status"
         ]
     );
-    assert_eq!(copy(&fixture)["status"], source["status"]);
+    assert_eq!(write_back(&fixture)["status"], source["status"]);
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn what_is_changed_on_the_hub_is_changed_back_and_foreign_labels_stay() {
             "hub: apply instances/status web-0: write_back_status"
         ]
     );
-    assert_eq!(copy(&fixture)["metadata"]["labels"]["mine"], "yes");
-    assert_eq!(copy(&fixture)["spec"]["location"]["name"], "us-south-1");
+    assert_eq!(write_back(&fixture)["metadata"]["labels"]["mine"], "yes");
+    assert_eq!(write_back(&fixture)["spec"]["location"]["name"], "us-south-1");
     let ready = json!({"status": {"conditions": [condition("Ready", "True", "Available")]}});
     fixture.change(&Cell, TableId::Instances, NS, "web-0", &ready);
     assert_eq!(
@@ -153,13 +153,17 @@ fn a_hub_that_leaves_out_what_it_does_not_know_is_told_once() {
     let snapshot = local::observe(&fixture.context, &key()).unwrap();
     let seen = observe::observe(&fixture.context, &key()).unwrap();
     let mut memory = Memory::default();
-    let CopyDecision::Write(_, Written::Object(written)) = decide::decide(&snapshot, &seen, &memory) else {
+    let WriteBackDecision::Write(_, Written::Object(written)) = decide::decide(&snapshot, &seen, &memory)
+    else {
         panic!()
     };
     memory
         .written
-        .record(written, seen.copy.as_ref().unwrap().digest.owned);
-    assert_eq!(decide::decide(&snapshot, &seen, &memory), CopyDecision::Nothing);
+        .record(written, seen.write_back.as_ref().unwrap().digest.owned);
+    assert_eq!(
+        decide::decide(&snapshot, &seen, &memory),
+        WriteBackDecision::Nothing
+    );
 }
 
 #[test]
@@ -168,7 +172,7 @@ fn whose_instance_it_is_has_to_be_clear() {
         let mut fixture = whole();
         change(&mut fixture);
         match decided(&fixture) {
-            CopyDecision::Unclear(what) => what,
+            WriteBackDecision::Unclear(what) => what,
             other => panic!("{other:?}"),
         }
     };
@@ -192,7 +196,7 @@ fn a_cell_that_is_drained_writes_nothing() {
     let nothing = |change: &dyn Fn(&mut Fixture)| {
         let mut fixture = whole();
         change(&mut fixture);
-        assert_eq!(decided(&fixture), CopyDecision::Nothing);
+        assert_eq!(decided(&fixture), WriteBackDecision::Nothing);
     };
     nothing(&|f| assert_eq!(f.lost(&Hub, TableId::HubDeployments, NS, "web"), [key()]));
     let going = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}});
@@ -226,7 +230,7 @@ fn a_deployment_of_the_location_is_written_back() {
     let nothing = |change: &Value| {
         let mut fixture = located();
         fixture.change(&Hub, TableId::HubDeploymentsHere, NS, "web", change);
-        assert_eq!(decided(&fixture), CopyDecision::Nothing);
+        assert_eq!(decided(&fixture), WriteBackDecision::Nothing);
     };
     nothing(&json!({"metadata": {"labels": {keys::LOCATION: "us-south-2"}}}));
     nothing(&json!({"metadata": {"labels": {keys::CITY_CODE: "DFW"}}}));
@@ -235,7 +239,7 @@ fn a_deployment_of_the_location_is_written_back() {
         fixture.lost(&Hub, TableId::HubDeploymentsHere, NS, "web"),
         [key()]
     );
-    assert_eq!(decided(&fixture), CopyDecision::Nothing);
+    assert_eq!(decided(&fixture), WriteBackDecision::Nothing);
 }
 
 /// A route that changes between the city and the location is two events of two watches, in any order.
@@ -244,9 +248,9 @@ fn a_deployment_that_changes_its_route_goes_on() {
     let mut fixture = located();
     settle(&mut fixture);
     fixture.has(&Hub, TableId::HubDeployments, on_hub("web"));
-    assert_eq!(decided(&fixture), CopyDecision::Nothing);
+    assert_eq!(decided(&fixture), WriteBackDecision::Nothing);
     fixture.lost(&Hub, TableId::HubDeploymentsHere, NS, "web");
-    assert_eq!(decided(&fixture), CopyDecision::Nothing);
+    assert_eq!(decided(&fixture), WriteBackDecision::Nothing);
     let edit = json!({"metadata": {"labels": {keys::PLACEMENT_NAME: "other"}}});
     fixture.change(&Hub, TableId::HubInstances, NS, "web-0", &edit);
     assert_eq!(settle(&mut fixture), ["hub: apply instances web-0: write_back"]);
@@ -277,30 +281,30 @@ fn a_write_back_of_another_location_is_a_leftover() {
     // By its city, the deployment is at both locations.
     let other = json!({keys::CELL: "dfw-2", keys::INSTANCE_LOCATION: "us-south-2"});
     let decision = over(&json!({"metadata": {"labels": other}}));
-    assert!(matches!(decision, CopyDecision::Held(_)), "{decision:?}");
+    assert!(matches!(decision, WriteBackDecision::Held(_)), "{decision:?}");
 }
 
-/// The decision if the hub has this copy, which need not be watched.
-fn over(change: &Value) -> CopyDecision {
+/// The decision if the hub has this write-back, which need not be watched.
+fn over(change: &Value) -> WriteBackDecision {
     over_in(whole(), change)
 }
 
-fn over_in(mut fixture: Fixture, change: &Value) -> CopyDecision {
+fn over_in(mut fixture: Fixture, change: &Value) -> WriteBackDecision {
     settle(&mut fixture);
-    let mut object = copy(&fixture).clone();
+    let mut object = write_back(&fixture).clone();
     crate::testing::merge(&mut object, change);
     let snapshot = local::observe(&fixture.context, &key()).unwrap();
     let mut seen = observe::observe(&fixture.context, &key()).unwrap();
     let object = serde_json::from_value(object).unwrap();
-    seen.copy = Some(read(
+    seen.write_back = Some(read(
         &object,
-        digest::copy(&object, &mut digest::Strings::default()),
+        digest::write_back(&object, &mut digest::Strings::default()),
     ));
     decide::decide(&snapshot, &seen, &Memory::default())
 }
 
-fn is_deletion(decision: &CopyDecision) -> bool {
-    matches!(decision, CopyDecision::Write(effect, _)
+fn is_deletion(decision: &WriteBackDecision) -> bool {
+    matches!(decision, WriteBackDecision::Write(effect, _)
         if matches!(&effect.write, Write::Delete { uid, resource_version: Some(_) } if uid == "u-web-0"))
 }
 
@@ -317,12 +321,12 @@ fn a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is() {
     let elsewhere = json!({"metadata": {"labels": {keys::CELL: "lhr-1", keys::INSTANCE_CITY_CODE: "LHR"}}});
     assert!(is_deletion(&over(&elsewhere)), "its cell is being drained");
     let sister = json!({"metadata": {"labels": {keys::CELL: "dfw-2"}}});
-    let held = |by: &str| CopyDecision::Held(by.to_owned());
+    let held = |by: &str| WriteBackDecision::Held(by.to_owned());
     assert_eq!(over(&sister), held("cell dfw-2"));
     let foreign = json!({"metadata": {"labels": {keys::CELL: null}, "ownerReferences": owner("x")}});
     assert_eq!(over(&foreign), held("an object with another controller"));
     let nobodys = json!({"metadata": {"labels": {keys::CELL: null}, "ownerReferences": null}});
-    let CopyDecision::Write(effect, Written::Object(_)) = over(&nobodys) else {
+    let WriteBackDecision::Write(effect, Written::Object(_)) = over(&nobodys) else {
         panic!()
     };
     assert_eq!(
@@ -331,7 +335,7 @@ fn a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is() {
         "it is taken over"
     );
     let going = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}});
-    assert_eq!(over(&going), CopyDecision::Nothing);
+    assert_eq!(over(&going), WriteBackDecision::Nothing);
 }
 
 #[test]
@@ -340,7 +344,7 @@ fn the_answer_about_anothers_copy_does_not_stay_in_the_index() {
     settle(&mut fixture);
     let other = json!({"metadata": {"labels": {keys::CELL: "dfw-2"}}});
     fixture.change(&Hub, TableId::HubInstances, NS, "web-0", &other);
-    assert!(fixture.context.index.lock().copies.is_empty());
+    assert!(fixture.context.index.lock().write_backs.is_empty());
 }
 
 #[tokio::test]

@@ -154,8 +154,8 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Pe
         now,
     };
     if s.named_hub == NamedHub::Other {
-        // While a project is suspended, its deployments do not keep cells of this hub running, even if a tenant edits the hub
-        // annotation.
+        // Another hub owns the deployment, so that nothing is written here but the mark of a suspension: a tenant who edits the
+        // hub annotation of a suspended project does not keep the cells of this hub running.
         let marks = s.suspended.then(|| suspension::suspend(p, memory));
         return marks.flatten().unwrap_or(WAIT);
     }

@@ -39,7 +39,7 @@ impl GatewayIndex {
         companion: &Row<Companion>,
     ) -> Option<&Delivery> {
         let binding = self.own_companion_binding(kind, hub_namespace, name, companion)?;
-        let binding = Some(binding).filter(|binding| binding.policy == companion.digest.lane);
+        let binding = Some(binding).filter(|binding| binding.policy == companion.digest.delivery_policy);
         binding?.delivery.as_deref()
     }
 

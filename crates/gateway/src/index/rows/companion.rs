@@ -18,7 +18,7 @@ pub struct Companion {
     /// Annotation `referenced-by` as text.
     pub referenced_by: Option<Arc<str>>,
     /// Label with the policy that is to claim it, if an object that lives at one member expects it.
-    pub lane: Option<Arc<str>>,
+    pub delivery_policy: Option<Arc<str>>,
 }
 
 /// An object of a project that may be referenced.
@@ -78,7 +78,7 @@ impl Companion {
             payload,
             secret_type,
             referenced_by: owned(annotation(object, keys::REFERENCED_BY)),
-            lane: owned(label(object, keys::LANE)),
+            delivery_policy: owned(label(object, keys::LANE)),
         }
     }
 }

@@ -199,7 +199,7 @@ pub struct HubCopy {
     /// True if it is marked as suspended.
     pub suspended: bool,
     /// Label with the policy that is to claim it, for an object that lives at one member.
-    pub lane: Option<Arc<str>>,
+    pub delivery_policy: Option<Arc<str>>,
     /// Name of the policy that claims it.
     pub claimed_by: Option<Arc<str>>,
     /// Status of the copy, as Karmada aggregated it.
@@ -438,7 +438,7 @@ impl HubCopy {
             placed: place::placed_of(kind, object),
             content: content(kind, object, city, upstream, source_uid),
             suspended: is_suspended(kind, object),
-            lane: words.share_some(label(object, keys::LANE).filter(|_| kind.is_exactly_one())),
+            delivery_policy: words.share_some(label(object, keys::LANE).filter(|_| kind.is_exactly_one())),
             claimed_by: words.share_some(annotation(object, keys::CLAIM_NAME)),
             status: StatusDigest::of(object.data.get("status"), &kind.status.counters, words),
             instances: instances(object),

@@ -220,7 +220,7 @@ pub struct CityPolicy {
     /// True if every owned field is as we write it.
     pub exact: bool,
     /// Digest of the `spec` of a delivery policy, by its name; comparable with [`policy_spec::digest`].
-    pub lane: Option<Digest>,
+    pub delivery_spec: Option<Digest>,
     /// True if it is another client's, and can take what is in a Namespace `ns-*` of the hub.
     pub is_intruder: bool,
 }
@@ -255,7 +255,7 @@ impl CityPolicy {
             is_intruder: found.is_none() && !is_delivery && policy_spec::takes_ours(spec, namespace, kinds),
             selects: found,
             exact,
-            lane: is_delivery.then(|| policy_spec::digest(spec)),
+            delivery_spec: is_delivery.then(|| policy_spec::digest(spec)),
         }
     }
 }

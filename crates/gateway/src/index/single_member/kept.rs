@@ -31,7 +31,7 @@ impl GatewayIndex {
                 kept.gone.push(token.clone());
                 continue;
             };
-            let policy = DeliveryPolicy::of_companion(row.digest.lane.as_deref());
+            let policy = DeliveryPolicy::of_companion(row.digest.delivery_policy.as_deref());
             let is_suspended = policy == Some(DeliveryPolicy::Suspend(pin.member.clone()));
             let delivery = self.companion_delivery(kind, hub, &name, row);
             let stopped = delivery.filter(|delivery| is_suspended && delivery.suspended);

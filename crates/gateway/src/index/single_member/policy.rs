@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn the_lane_of_a_companion_is_read_from_its_label_unless_that_is_cut() {
         let kinds = PerKind::from(Vec::new());
-        for lane in [
+        for policy in [
             DeliveryPolicy::Preserve("dfw-1".into()),
             DeliveryPolicy::Suspend("dfw-1".into()),
             DeliveryPolicy::WithNone,
@@ -328,8 +328,12 @@ mod tests {
             // As long as a cut one.
             DeliveryPolicy::With(members(["dfw-000000000000000000001", "lhr-0000000000000000001"])),
         ] {
-            let label = lane.name(&kinds);
-            assert_eq!(DeliveryPolicy::of_companion(Some(&label)), Some(lane), "{label}");
+            let label = policy.name(&kinds);
+            assert_eq!(
+                DeliveryPolicy::of_companion(Some(&label)),
+                Some(policy),
+                "{label}"
+            );
         }
         let cut = DeliveryPolicy::With(long()).name(&kinds);
         for label in [None, Some("vault-pin-dfw-1"), Some(cut.as_str())] {
@@ -342,15 +346,15 @@ mod tests {
             ("with-dfw-1.lhr-1", "dfw", false),
             ("with-none", "none", false),
         ] {
-            let lane = DeliveryPolicy::of_companion(Some(label)).unwrap();
-            assert_eq!(lane.reaches(member), named, "{label} {member}");
+            let policy = DeliveryPolicy::of_companion(Some(label)).unwrap();
+            assert_eq!(policy.reaches(member), named, "{label} {member}");
         }
     }
 
     #[test]
     fn a_move_to_fewer_members_only_withdraws() {
         let to = |names: &[&str]| DeliveryPolicy::With(members(names.iter().copied()));
-        for (label, lane, withdraws) in [
+        for (label, policy, withdraws) in [
             (Some("with-a.b"), to(&["b"]), true),
             (Some("with-a.b"), to(&["b", "c"]), false),
             (Some("with-a"), DeliveryPolicy::WithNone, true),
@@ -361,9 +365,9 @@ mod tests {
         ] {
             let from = DeliveryPolicy::of_companion(label);
             assert_eq!(
-                lane.only_withdraws(from.as_ref()),
+                policy.only_withdraws(from.as_ref()),
                 withdraws,
-                "{label:?} {lane:?}"
+                "{label:?} {policy:?}"
             );
         }
     }

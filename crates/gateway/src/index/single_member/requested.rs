@@ -58,7 +58,7 @@ impl GatewayIndex {
             !row.deleting && (leaving.is_empty() || !leaves())
         });
         there
-            .filter_map(|(name, row)| Some((name.clone(), row.digest.lane?)))
+            .filter_map(|(name, row)| Some((name.clone(), row.digest.delivery_spec?)))
             .collect()
     }
 

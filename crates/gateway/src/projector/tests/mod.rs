@@ -533,7 +533,7 @@ fn updates_of_a_projection_are_limited_by_a_token_bucket_and_ready_does_not_wait
     }
     assert_eq!(
         decide(&progress, &mut memory, 100),
-        Decision::Later(Duration::from_millis(150))
+        Decision::Throttled(Duration::from_millis(150))
     );
     assert_eq!(effects(decide(&ready, &mut memory, 100)).len(), 1);
     assert_eq!(effects(decide(&progress, &mut memory, 250)).len(), 1);

@@ -399,7 +399,7 @@ fn a_secret_of_the_tenants_is_never_touched() {
 fn a_refused_name_is_asked_for_again_after_a_while() {
     let mut w = World::new();
     w.memory.refused = Some(w.now.instant);
-    assert!(matches!(w.decide(SECRET), Decision::Later(_)));
+    assert!(matches!(w.decide(SECRET), Decision::Throttled(_)));
 }
 
 #[test]

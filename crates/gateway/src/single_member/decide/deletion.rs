@@ -85,7 +85,7 @@ fn end_without_pin(c: &Case<'_>, copy: &Row<HubCopy>) -> Step {
     if copy.deleting {
         return WAIT;
     }
-    match CopyPolicy::read(c.profile(), copy.digest.lane.as_deref()) {
+    match CopyPolicy::read(c.profile(), copy.digest.delivery_policy.as_deref()) {
         CopyPolicy::At(stage, member) if stage != Stage::Withdraw => c.write_pin(copy, member, true),
         _ => Step::Delete(WriteReason::DeleteCopy),
     }

@@ -244,7 +244,7 @@ impl<'a> Case<'a> {
 
     /// The stage of a copy that is given to the pin's member.
     pub(super) fn stage(&self, copy: &Row<HubCopy>, pin: &Pin) -> Option<Stage> {
-        match CopyPolicy::read(self.profile(), copy.digest.lane.as_deref()) {
+        match CopyPolicy::read(self.profile(), copy.digest.delivery_policy.as_deref()) {
             CopyPolicy::At(stage, member) if *member == *pin.member => Some(stage),
             CopyPolicy::At(..) | CopyPolicy::Choose | CopyPolicy::Other => None,
         }
@@ -253,7 +253,8 @@ impl<'a> Case<'a> {
     /// The state that the binding of this copy shows, and the members that it names.
     pub(super) fn delivery(&self, copy: &Row<HubCopy>) -> Option<(&'a Delivery, Vec<&'a str>)> {
         let binding = &self.binding.filter(|row| !row.deleting)?.digest;
-        let is_own = binding.owner.as_ref() == Some(&copy.uid) && binding.policy == copy.digest.lane;
+        let is_own =
+            binding.owner.as_ref() == Some(&copy.uid) && binding.policy == copy.digest.delivery_policy;
         let delivery = binding.delivery.as_deref().filter(|_| is_own)?;
         Some((delivery, binding.clusters.iter().map(|name| &**name).collect()))
     }
@@ -304,7 +305,9 @@ impl<'a> Case<'a> {
             return Step::Delete(WriteReason::ReplaceCopy);
         }
         let delivery = self.delivery(copy);
-        if let CopyPolicy::At(stage, member) = CopyPolicy::read(self.profile(), copy.digest.lane.as_deref()) {
+        if let CopyPolicy::At(stage, member) =
+            CopyPolicy::read(self.profile(), copy.digest.delivery_policy.as_deref())
+        {
             // The pin was lost: policy and binding together are its record.
             return match delivery {
                 Some((_, members)) if members == [member] => self.write_pin(copy, member, stage.preserves()),
@@ -312,7 +315,7 @@ impl<'a> Case<'a> {
             };
         }
         let wanted = self.choosing();
-        if copy.digest.lane.as_deref() != Some(&*wanted.name(self.kinds)) {
+        if copy.digest.delivery_policy.as_deref() != Some(&*wanted.name(self.kinds)) {
             return self.change_policy(wanted, true, memory);
         }
         memory.policy = Some(wanted.clone());

@@ -92,12 +92,12 @@ pub fn next(o: &Orphan<'_>, probing: &mut Probing) -> Step {
 
 /// True if a copy was delivered to no member.
 fn is_nowhere(o: &Orphan<'_>, copy: &Row<HubCopy>) -> bool {
-    let policy = CopyPolicy::read(o.kind.1, copy.digest.lane.as_deref());
+    let policy = CopyPolicy::read(o.kind.1, copy.digest.delivery_policy.as_deref());
     !matches!(policy, CopyPolicy::At(stage, _) if stage != Stage::Withdraw)
 }
 
 fn stop(o: &Orphan<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>, probing: &mut Probing) -> Step {
-    let label = copy.digest.lane.as_deref();
+    let label = copy.digest.delivery_policy.as_deref();
     if CopyPolicy::read(o.kind.1, label) != CopyPolicy::At(Stage::Withdraw, &pin.member) {
         let Some(name) = &o.withdrawing else {
             return Step::Write {
@@ -110,10 +110,9 @@ fn stop(o: &Orphan<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>, probing: &mut Probi
         let effect = Effect::main(o.target.clone(), Write::Merge { patch }, WriteReason::ChangeLane);
         return Step::Apply(Box::new(effect));
     }
-    let own = o
-        .binding
-        .map(|row| &row.digest)
-        .filter(|binding| binding.owner.as_ref() == Some(&copy.uid) && binding.policy == copy.digest.lane);
+    let own = o.binding.map(|row| &row.digest).filter(|binding| {
+        binding.owner.as_ref() == Some(&copy.uid) && binding.policy == copy.digest.delivery_policy
+    });
     let delivery = own.and_then(|binding| binding.delivery.as_deref());
     match delivery.filter(|delivery| delivery.suspended) {
         Some(delivery) => delete_stopped(
