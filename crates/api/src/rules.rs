@@ -1,4 +1,4 @@
-//! What the definitions add to the schemas of their types (contract: api.md §6): strict bounds, defaults, and the CEL rules V1
+//! Additions of the definitions to the schemas of their types (contract: api.md §6): strict bounds, defaults, and the CEL rules V1
 //! to V29 of Workload, which [`validate`](super::validate) says in Rust. The table is `schemas.yaml`.
 
 use super::{
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::LazyLock};
 
-/// What the definition of a kind adds.
+/// Additions of a kind's definition.
 #[derive(Default, Deserialize)]
 struct Additions {
     /// Keywords of the schema, by path.

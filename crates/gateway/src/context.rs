@@ -118,12 +118,12 @@ impl Withdrawn {
             return;
         }
         let mut index = ctx.index.lock();
-        let intents = &mut index.intents;
-        intents.withdrawing.retain(|route| !self.routes.contains(route));
-        let requested = &mut intents.requested;
-        requested
-            .withdrawing
-            .retain(|policy| !self.delivery.contains(policy));
+        for route in &self.routes {
+            index.intents.withdrawing.remove(route);
+        }
+        for policy in &self.delivery {
+            index.intents.requested.withdrawing.remove(policy);
+        }
         let keys = index.waiting_keys(hub);
         drop(index);
         ctx.queue.extend(keys, Priority::Fresh);

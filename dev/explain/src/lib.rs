@@ -32,13 +32,13 @@ use std::{
 /// A part of an object's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Chapter {
-    /// It is created.
+    /// The object is created.
     Create,
     /// A number of its spec is changed, or a boolean if it has none.
     Edit,
-    /// It is suspended, and resumed.
+    /// The object is suspended, and resumed.
     Suspend,
-    /// It is deleted.
+    /// The object is deleted.
     Delete,
     /// All of these, in this order.
     All,

@@ -25,7 +25,7 @@ pub(super) struct Binaries {
     pub(super) kube_apiserver: PathBuf,
     /// The controllers of kube-controller-manager that a plane needs.
     pub(super) controllers: PathBuf,
-    /// What runs Pods at a cell, with KWOK.
+    /// Binds Pods to the nodes of a cell, on which KWOK runs them.
     pub(super) binder: PathBuf,
     pub(super) kwok: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! What errors say: what failed, where, why, and what to do next.
+//! Messages of errors: what failed, where, why, and what to do next.
 
 use std::path::Path;
 

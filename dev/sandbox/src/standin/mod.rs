@@ -1,7 +1,7 @@
 //! A STAND-IN for Karmada, for tests without Karmada's executables. It is not Karmada and shares no code with it; where
 //! the two differ, Karmada is right and the stand-in must be fixed.
 //!
-//! It replaces the controllers of the hub that a federation gateway depends on. It is event-driven:
+//! The stand-in replaces the controllers of the hub that a federation gateway depends on. It is event-driven:
 //!
 //! * policies get a permanent ID and a finalizer (by a patch after their creation; Karmada has an admission webhook);
 //! * the policy that matches a template claims it, with a PUT of the whole object; the template gets a binding;
