@@ -163,10 +163,10 @@ mutants! {
             "Some(row.resource_version())" => "None",
             "gateway/policies::tests::at_rest_nothing_is_written_and_an_unused_policy_goes_by_version";
         policy_deleted_though_needed:
-            "!s.needed[*id].contains(route)" => "true",
+            "!s.needed.contains(name)" => "true",
             "gateway/policies::tests::a_policy_is_let_go_only_when_its_project_can_be_seen";
         terminating_policy_restored:
-            "!row.deleting && !row.digest.exact" => "!row.digest.exact",
+            "!row.deleting && row.digest.spec" => "row.digest.spec",
             "gateway/policies::tests::a_policy_that_terminates_is_awaited";
         policy_relied_on_while_it_goes:
             "matches!(e.write, Write::Delete { .. })" => "false",
@@ -259,7 +259,7 @@ mutants! {
             "index.pin(kind, &run.key.namespace, &run.key.name).is_some()" => "false",
             "gateway/federator::tests::lanes::replaced::an_orphan_without_a_copy_waits_for_what_its_hub_can_prove";
         orphan_without_a_get:
-            "confirm::deployment_gone(run.ctx, origin.clone()).await?" => "true",
+            "confirm::deployment_gone(run.ctx, &run.key.namespace, origin).await?" => "true",
             "gateway/garbage::tests::confirm::a_copy_goes_only_when_its_project_says_that_its_origin_is_gone";
     }
     "crates/gateway/src/garbage/city_sets.rs" {
@@ -347,9 +347,9 @@ mutants! {
             "!is_suspended || self.companion_binding(kind, hub, &name).is_some()" => "false",
             "gateway/federator::tests::adopted::its_object_is_deleted_only_once_it_is_parked_and_it_goes_last";
     }
-    "crates/gateway/src/garbage/triggers.rs" {
+    "crates/gateway/src/triggers.rs" {
         an_orphan_hears_of_no_cluster:
-            "keys.extend(pinned.iter().map(key))" => "()",
+            "keys.extend(pinned.iter().map(|object| index.copy_key(object)))" => "()",
             "gateway/federator::tests::lanes::replaced::an_orphan_hears_of_its_cluster";
     }
     "crates/gateway/src/index/change.rs" {

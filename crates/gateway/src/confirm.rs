@@ -10,30 +10,35 @@ use std::sync::Arc;
 /// Address and UID of an origin; `None` if they are unknown: then no plane can be asked, and the object is kept.
 pub type Origin = Option<(Target, Arc<str>)>;
 
-/// True if the deployment that a copy was made from is deleted, or being deleted without the federator's finalizer.
-pub async fn deployment_gone(ctx: &Context<'_>, origin: Origin) -> Result<bool, Failure> {
+/// True if the deployment that a copy in a hub namespace was made from is deleted, or being deleted without the federator's finalizer.
+pub async fn deployment_gone(ctx: &Context<'_>, hub: &str, origin: &Origin) -> Result<bool, Failure> {
     let released = |found: &DynamicObject| {
         let mut finalizers = found.metadata.finalizers.iter().flatten();
         found.metadata.deletion_timestamp.is_some() && !finalizers.any(|f| f == keys::FEDERATOR_FINALIZER)
     };
-    is_gone(ctx, origin, released).await
+    is_gone(ctx, hub, origin, released).await
 }
 
 /// True if the namespace that a hub namespace was made for is deleted.
-pub async fn namespace_gone(ctx: &Context<'_>, origin: Origin) -> Result<bool, Failure> {
-    is_gone(ctx, origin, |_| false).await
+pub async fn namespace_gone(ctx: &Context<'_>, hub: &str, origin: &Origin) -> Result<bool, Failure> {
+    is_gone(ctx, hub, origin, |_| false).await
 }
 
+/// No plane is asked about a hub namespace whose whole Project is deleted.
 async fn is_gone(
     ctx: &Context<'_>,
-    origin: Origin,
+    hub: &str,
+    origin: &Origin,
     released: impl Fn(&DynamicObject) -> bool,
 ) -> Result<bool, Failure> {
+    if ctx.index.lock().is_torn_down(hub) {
+        return Ok(true);
+    }
     let Some((target, uid)) = origin else {
         return Ok(false);
     };
-    let is_there = |found: &DynamicObject| found.metadata.uid.as_deref() == Some(&*uid) && !released(found);
-    let is_there = ctx.executor.refresh(&target, is_there).await? == Some(true);
+    let is_there = |found: &DynamicObject| found.metadata.uid.as_deref() == Some(&**uid) && !released(found);
+    let is_there = ctx.executor.refresh(target, is_there).await? == Some(true);
     if is_there {
         tracing::warn!(
             plane = %target.plane,
@@ -44,11 +49,6 @@ async fn is_gone(
         );
     }
     Ok(!is_there)
-}
-
-/// True if the whole Project of a hub namespace is deleted, so that none of its planes is asked.
-pub fn is_torn_down(ctx: &Context<'_>, hub: &str) -> bool {
-    ctx.index.lock().is_torn_down(hub)
 }
 
 /// True if no object of this name exists.

@@ -1,10 +1,9 @@
 //! State that the gateway's controllers share beside the runtime's own, and what they record of the hub's rejections.
 
 use super::{
-    index::{GatewayIndex, Project},
+    index::{GatewayIndex, Project, intents::Withdrawal},
     rate_limit::RateLimiter,
     reason::{IdentityRejection, Verdict, WriteReason},
-    route::Route,
     settings::Settings,
 };
 use fedgate_api::names::ProjectKey;
@@ -84,45 +83,31 @@ pub fn record_refusal(ctx: &Context<'_>, key: &Key, hub: &str, failure: Option<&
     ctx.queue.extend(keys, Priority::Fresh);
 }
 
-/// Routes and delivery policies of a hub namespace whose policies, or whose delivery, a reconcile removes, each with the hub namespace.
-/// Nothing may rely on them before the reconcile has ended.
+/// Deliveries and policies that a reconcile withdraws from hub namespaces. Nothing may rely on them before the reconcile has ended.
 #[derive(Debug, Default)]
-pub struct Withdrawn {
-    /// The routes; that of a city for the delivery of the Namespace.
-    pub routes: Vec<(Arc<str>, Route)>,
-    /// Names of the delivery policies.
-    pub delivery: Vec<(Arc<str>, Arc<str>)>,
-}
+pub struct Withdrawn(Vec<(Arc<str>, Withdrawal)>);
 
 impl Withdrawn {
-    /// Records what the next plan removes.
+    /// Records the withdrawals of the next plan from a hub namespace.
     pub fn record(
         &mut self,
         index: &mut GatewayIndex,
-        routes: Vec<(Arc<str>, Route)>,
-        delivery: Vec<(Arc<str>, Arc<str>)>,
+        hub: &Arc<str>,
+        withdrawn: impl IntoIterator<Item = Withdrawal>,
     ) {
-        index.intents.withdrawing.extend(routes.iter().cloned());
-        index
-            .intents
-            .requested
-            .withdrawing
-            .extend(delivery.iter().cloned());
-        self.routes.extend(routes);
-        self.delivery.extend(delivery);
+        let more = withdrawn.into_iter().map(|one| (hub.clone(), one));
+        self.0.extend(more);
+        index.intents.withdrawing.extend(self.0.iter().cloned());
     }
 
     /// Ends with the reconcile, and enqueues the deployments that waited for that.
     pub fn end(self, ctx: &Context<'_>, hub: &str) {
-        if self.routes.is_empty() && self.delivery.is_empty() {
+        if self.0.is_empty() {
             return;
         }
         let mut index = ctx.index.lock();
-        for route in &self.routes {
-            index.intents.withdrawing.remove(route);
-        }
-        for policy in &self.delivery {
-            index.intents.requested.withdrawing.remove(policy);
+        for withdrawn in &self.0 {
+            index.intents.withdrawing.remove(withdrawn);
         }
         let keys = index.waiting_keys(hub);
         drop(index);

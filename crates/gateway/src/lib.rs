@@ -31,6 +31,7 @@ pub mod single_member;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod triggers;
 pub mod workload;
 
 use companions::Companions;
@@ -44,12 +45,7 @@ use fedgate_engine::{
     plan::Requeue,
     plane::{client::Connection, discovery::ProjectEvent},
     random::HashSet,
-    runtime::{
-        self, Access, Runtime, driver,
-        index::{Defect, Triggers},
-        queue::Priority,
-        role::Role,
-    },
+    runtime::{self, Access, Runtime, driver, index::Defect, queue::Priority, role::Role},
 };
 use fedgate_kinds::{CompanionKind, Kinds};
 use garbage::Garbage;
@@ -78,23 +74,11 @@ const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Name of the brake on projects that the platform does not know.
 const PLATFORM: &str = "platform";
 
-/// The triggers of each controller that has others than changes of its own objects.
-const TRIGGERS: [Triggers<GatewayIndex>; 8] = [
-    companions::triggers::triggers,
-    federator::triggers::triggers,
-    garbage::triggers::triggers,
-    namespaces::triggers::triggers,
-    policies::triggers::triggers,
-    projector::triggers::triggers,
-    returns::triggers::triggers,
-    workload::triggers::triggers,
-];
-
 /// The keys that these changes concern.
 fn keys_of(index: &GatewayIndex, changes: &[Change]) -> Vec<Key> {
     let mut keys = Vec::new();
     for change in changes {
-        Gateway::triggers(index, change, &mut keys);
+        triggers::triggers(index, change, &mut keys);
     }
     keys
 }
@@ -239,12 +223,7 @@ impl Role for Gateway {
     }
 
     fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
-        if let Change::Keys(concerned) = change {
-            keys.extend_from_slice(concerned);
-        }
-        for triggers in TRIGGERS {
-            triggers(index, change, keys);
-        }
+        triggers::triggers(index, change, keys);
     }
 
     fn controller(&self, shared: &Shared, key: &Key) -> &'static str {

@@ -1,4 +1,4 @@
-//! The in-memory state of keys, and the change that a decision makes to it.
+//! The in-memory state of keys.
 
 use crate::{key::Key, random::HashMap, shrink::shrink_if_sparse};
 use parking_lot::Mutex;
@@ -48,28 +48,6 @@ impl<M: Default + PartialEq> Memories<M> {
     /// True if no key has a state.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-/// The in-memory state of a key after a decision.
-///
-/// A write may fail, or its response may be lost: the state that depends on a write is stored only after every effect
-/// was applied.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct MemoryUpdate<M> {
-    /// State learned from observation, e.g. since when an object is missing; always stored.
-    pub observed: M,
-    /// `observed` plus the changes of the plan; stored only if every effect of the plan was applied.
-    pub applied: M,
-}
-
-impl<M: Clone> MemoryUpdate<M> {
-    /// An update from observation alone.
-    pub fn observed(observed: M) -> Self {
-        Self {
-            applied: observed.clone(),
-            observed,
-        }
     }
 }
 

@@ -35,6 +35,17 @@ pub enum Flow {
     End(Requeue),
 }
 
+impl Flow {
+    /// With the next step if it `is_confirmed`; otherwise a change is awaited.
+    pub fn go_if(is_confirmed: bool) -> Self {
+        if is_confirmed {
+            Self::Go
+        } else {
+            Self::End(Requeue::AwaitChange)
+        }
+    }
+}
+
 /// One reconcile of a key by a controller.
 pub struct Reconcile<'a, R: Reconciler + ?Sized> {
     /// The state that all controllers of the role share.

@@ -4,7 +4,6 @@
 pub mod decide;
 pub(super) mod memory;
 pub mod observe;
-pub mod triggers;
 
 #[cfg(test)]
 mod tests;
@@ -173,10 +172,8 @@ impl Reconciler for Companions {
         Basis { snapshot, .. }: &Basis,
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
-        if snapshot.wanted_by.is_empty() && !nobody_wants(run.ctx, run.key, snapshot).await? {
-            return Ok(Flow::End(Requeue::AwaitChange));
-        }
-        Ok(Flow::Go)
+        let is_wanted = snapshot.wanted_by.is_empty() && !nobody_wants(run.ctx, run.key, snapshot).await?;
+        Ok(Flow::go_if(!is_wanted))
     }
 
     fn executed(
@@ -236,11 +233,8 @@ async fn nobody_wants(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Result<bool
         let origin = (!owned).then(|| lifecycle::origin_namespace(&index, &key.namespace));
         (origin, unseen(&index, s))
     };
-    if confirm::is_torn_down(ctx, &key.namespace) {
-        return Ok(true);
-    }
     if let Some(origin) = origin {
-        return confirm::namespace_gone(ctx, origin).await;
+        return confirm::namespace_gone(ctx, &key.namespace, &origin).await;
     }
     for target in unseen {
         if !confirm::is_absent(ctx, &target).await? {

@@ -107,10 +107,7 @@ fn settle(ctx: &Context<'_>, s: &Snapshot, vanished: bool) {
     let Some(copy) = s.copy_ref() else { return };
     let mut index = ctx.index.lock();
     let keys = if index.intents.arriving.remove(&copy).is_some() && vanished {
-        vec![
-            index.hub_key(TableId::CityPolicies, &copy.hub, ""),
-            index.hub_key(TableId::Namespaces, "", &copy.hub),
-        ]
+        vec![index.policies_key(&copy.hub), index.namespace_key(&copy.hub)]
     } else {
         Vec::new()
     };

@@ -56,15 +56,15 @@ pub enum Delay {
     MissingRights {
         /// The permission: `<verb> <resource>`.
         right: String,
-        /// The plane that denies it.
-        place: Place,
+        /// The plane that denies it, as a tenant knows it.
+        place: &'static str,
     },
     /// The key of the deployment fails for another reason.
     Retrying {
         /// Verb and kind of the request, e.g. `apply workloaddeployments.compute.datumapis.com`.
         request: String,
-        /// The plane that was asked.
-        place: Place,
+        /// The plane that was asked, as a tenant knows it.
+        place: &'static str,
         /// The category of the failure.
         category: &'static str,
         /// Time of the first failure.
@@ -73,27 +73,10 @@ pub enum Delay {
 }
 
 /// A plane as a tenant knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// The hub.
-    Hub,
-    /// The tenant's own project.
-    Project,
-}
-
-impl Place {
-    fn of(plane: &Plane) -> Self {
-        match plane {
-            Plane::Project(_) => Self::Project,
-            Plane::Hub | Plane::Cell => Self::Hub,
-        }
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Hub => "on the hub",
-            Self::Project => "in this project",
-        }
+fn place(plane: &Plane) -> &'static str {
+    match plane {
+        Plane::Project(_) => "in this project",
+        Plane::Hub | Plane::Cell => "on the hub",
     }
 }
 
@@ -113,7 +96,7 @@ impl Delay {
             (Some(Cause::Right(right)), Some(since), _) => {
                 (now.since_wall(since) >= WAITS).then(|| Self::MissingRights {
                     right: right.to_string(),
-                    place: Place::of(&right.plane),
+                    place: place(&right.plane),
                 })
             }
             (Some(_), ..) | (None, _, None) => None,
@@ -121,7 +104,7 @@ impl Delay {
                 let kind = failure.object.split(' ').next().unwrap_or_default();
                 Self::Retrying {
                     request: format!("{} {kind}", failure.verb),
-                    place: Place::of(&failure.plane),
+                    place: place(&failure.plane),
                     category: failure.category.as_str(),
                     since: failure.since,
                 }
@@ -147,7 +130,6 @@ impl Delay {
                 )
             }
             Self::MissingRights { right, place } => {
-                let place = place.as_str();
                 format!("fedgate may not {right} {place}; its operator has to grant it")
             }
             Self::Retrying {
@@ -155,10 +137,7 @@ impl Delay {
                 place,
                 category,
                 since,
-            } => {
-                let place = place.as_str();
-                format!("{request} {place} fails ({category}) since {since}; it is tried again")
-            }
+            } => format!("{request} {place} fails ({category}) since {since}; it is tried again"),
         };
         OwnCondition::new(FEDERATED, false, self.reason(), &message, generation)
     }
@@ -354,14 +333,14 @@ mod tests {
             (
                 Delay::MissingRights {
                     right: "patch things.x.y".to_owned(),
-                    place: Place::Hub,
+                    place: "on the hub",
                 },
                 "fedgate may not patch things.x.y on the hub; its operator has to grant it",
             ),
             (
                 Delay::Retrying {
                     request: "apply things.x.y".to_owned(),
-                    place: Place::Project,
+                    place: "in this project",
                     category: "server",
                     since,
                 },

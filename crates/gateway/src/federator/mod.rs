@@ -1,7 +1,7 @@
 //! Federator: syncs a project's deployment to a copy on the hub and returns the copy's status.
 //!
 //! A deployment is enqueued when it changes, its copy or binding, the hub Namespace, a city policy, or an object to which it
-//! refers (`triggers`). After a start specs are synced before all lists are complete (`index::derived::readiness`).
+//! refers (`crate::triggers`). After a start specs are synced before all lists are complete (`index::derived::readiness`).
 //! Contract: federation.md §3.4.
 
 mod arrival;
@@ -15,7 +15,6 @@ pub mod observe;
 pub mod pauses;
 mod render;
 mod settle;
-pub mod triggers;
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +29,7 @@ use super::{
         probe::{Subject, Watches},
     },
 };
-use decide::{Settings, Step, source_target};
+use decide::{CopyStep, source_target};
 use delay::Delays;
 use fedgate_engine::{
     error::{Category, Failure},
@@ -43,7 +42,7 @@ use fedgate_engine::{
         throttle::{RETRY_AFTER, TokenBucket},
     },
     runtime::{
-        driver::{self, Flow, Reconcile, Reconciler},
+        driver::{Flow, Reconcile, Reconciler, Step},
         queue::Priority,
     },
 };
@@ -123,7 +122,7 @@ impl Session {
 #[derive(Debug)]
 pub struct Basis {
     snapshot: Snapshot,
-    step: Step,
+    step: CopyStep,
 }
 
 impl Reconciler for Federator {
@@ -149,14 +148,14 @@ impl Reconciler for Federator {
         self.memory.put(key, session.memory);
     }
 
-    fn decide(&self, run: &mut Reconcile<'_, Self>) -> driver::Step<Basis> {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
         let (Plane::Project(project), Some(permit)) = (&run.key.plane, &mut run.session.permit) else {
-            return driver::Step::End(Requeue::AwaitChange);
+            return Step::End(Requeue::AwaitChange);
         };
         let mut index = run.ctx.index.lock();
         let Some(mut snapshot) = observe::observe(&index, run.key, project) else {
             index.drop_source(run.key, project);
-            return driver::Step::End(Requeue::AwaitChange);
+            return Step::End(Requeue::AwaitChange);
         };
         arrival::note_seen(&mut index, &snapshot);
         if snapshot.lacks_clusters() {
@@ -169,20 +168,16 @@ impl Reconciler for Federator {
             && let Some(event) = quarantine(run.ctx, run.key, &snapshot)
         {
             let plan = Plan::with_event(event);
-            let step = Step::Act(Box::new(decide::Act::new(Plan::default(), memory.clone())));
-            return driver::Step::Apply(plan, Basis { snapshot, step });
+            let step = CopyStep::Act(Box::new(decide::Act::new(Plan::default(), memory.clone())));
+            return Step::Apply(plan, Basis { snapshot, step });
         }
         snapshot.delay = self.delays.of(run.ctx, run.key);
-        let settings = Settings {
-            status_interval: run.ctx.settings.status_interval,
-            release_after: run.ctx.settings.release_after,
-        };
-        let before = memory.clone();
-        let mut step = decide::decide(&snapshot, memory, &settings, permit.state(), now);
-        if let Step::Permit(class) = step {
+        let (settings, before) = (&run.ctx.settings, memory.clone());
+        let mut step = decide::decide(&snapshot, memory, settings, permit.state(), now);
+        if let CopyStep::Permit(class) = step {
             let state = permit.ask(class);
             memory.clone_from(&before);
-            step = decide::decide(&snapshot, memory, &settings, state, now);
+            step = decide::decide(&snapshot, memory, settings, state, now);
         }
         run.session.before = before;
         if let Some(hub) = snapshot.hub.as_ref().filter(|_| snapshot.single_member.is_some()) {
@@ -193,18 +188,18 @@ impl Reconciler for Federator {
             run.ctx.queue.extend(policies, Priority::Fresh);
         }
         match step {
-            Step::Wait(next) => {
-                let step = Step::Wait(next);
-                driver::Step::Apply(Plan::wait(next), Basis { snapshot, step })
+            CopyStep::Wait(next) => {
+                let step = CopyStep::Wait(next);
+                Step::Apply(Plan::wait(next), Basis { snapshot, step })
             }
-            Step::Act(mut act) => {
+            CopyStep::Act(mut act) => {
                 let plan = std::mem::take(&mut act.plan);
-                let step = Step::Act(act);
-                driver::Step::Apply(plan, Basis { snapshot, step })
+                let step = CopyStep::Act(act);
+                Step::Apply(plan, Basis { snapshot, step })
             }
             // The write was requested a moment ago: the object exists now, or its event has to be awaited.
-            Step::Permit(_) => driver::Step::End(Requeue::AwaitChange),
-            step => driver::Step::Read(Basis { snapshot, step }),
+            CopyStep::Permit(_) => Step::End(Requeue::AwaitChange),
+            step => Step::Read(Basis { snapshot, step }),
         }
     }
 
@@ -214,26 +209,26 @@ impl Reconciler for Federator {
         Basis { snapshot, step }: &Basis,
     ) -> Result<Flow, Failure> {
         match step {
-            Step::Read { source, copy } => {
+            CopyStep::Read { source, copy } => {
                 if !read(run.ctx, snapshot, *source, *copy).await? {
                     // An object that was deleted meanwhile triggers its own event.
                     return Ok(Flow::End(Requeue::AwaitChange));
                 }
             }
-            Step::ConfirmGone => {
+            CopyStep::ConfirmGone => {
                 if !arrival::is_gone(run.ctx, snapshot).await? {
                     // Its event may have arrived and been superseded by its deletion.
                     return Ok(Flow::End(Requeue::After(memory::GRACE_PERIOD)));
                 }
                 run.session.memory.bound = true;
             }
-            Step::Probe(probe) => {
+            CopyStep::Probe(probe) => {
                 let observation = self.probe(run, snapshot, probe).await?;
                 if observation != Observation::HubUser {
                     run.session.memory.member.probing.observation = Some(observation);
                 }
             }
-            Step::Permit(_) | Step::Act(_) | Step::Wait(_) => {}
+            CopyStep::Permit(_) | CopyStep::Act(_) | CopyStep::Wait(_) => {}
         }
         Ok(Flow::Again)
     }
@@ -253,17 +248,15 @@ impl Reconciler for Federator {
         Basis { snapshot, step }: &Basis,
         plan: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
-        let needs_get = matches!(step, Step::Act(act) if act.needs_get);
+        let needs_get = matches!(step, CopyStep::Act(act) if act.needs_get);
         // The object that was read instead has enqueued the key.
         let differs = needs_get && !is_as_seen(run.ctx, snapshot).await?;
         let hub = snapshot.hub.as_ref().filter(|_| snapshot.single_member.is_some());
         let is_leaving = hub.zip(run.session.policy()).is_some_and(|(hub, policy)| {
             !single_member::may_be_given(run.ctx, &hub.as_str().into(), run.key, policy)
         });
-        if differs || is_leaving || !arrival::note_sent(run.ctx, snapshot, plan) {
-            return Ok(Flow::End(Requeue::AwaitChange));
-        }
-        Ok(Flow::Go)
+        let may_be_sent = !differs && !is_leaving && arrival::note_sent(run.ctx, snapshot, plan);
+        Ok(Flow::go_if(may_be_sent))
     }
 
     fn executed(
@@ -273,7 +266,7 @@ impl Reconciler for Federator {
         plan: &Plan<Applied>,
     ) -> Flow {
         arrival::note_outcome(run.ctx, snapshot, None);
-        if let Step::Act(act) = step {
+        if let CopyStep::Act(act) = step {
             run.session.memory.clone_from(&act.applied);
         }
         if snapshot.delay.is_some() {

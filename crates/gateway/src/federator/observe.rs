@@ -423,12 +423,7 @@ fn is_claim_right(index: &GatewayIndex, kind: KindId, hub: &str, copy: Option<&R
         return true;
     };
     let row = index.hub.city_policies.get(hub, policy);
-    row.is_some_and(|p| {
-        p.digest
-            .selects
-            .as_ref()
-            .is_some_and(|(k, r)| *k == kind && *r == route)
-    })
+    row.is_some_and(|row| row.digest.selects_route(kind, &route))
 }
 
 fn references(

@@ -122,11 +122,8 @@ impl Reconciler for Bindings<'_> {
             return Ok(Flow::End(Requeue::AwaitChange));
         };
         let found = run.ctx.executor.get(&orphan.template).await?;
-        if found.is_none_or(|found| !orphan.is_of(&found)) {
-            return Ok(Flow::Go);
-        }
-        self.0.forget(run.key);
-        Ok(Flow::End(Requeue::AwaitChange))
+        let is_gone = found.is_none_or(|found| !orphan.is_of(&found));
+        Ok(self.0.go_if(run.key, is_gone))
     }
 
     fn executed(
@@ -135,8 +132,7 @@ impl Reconciler for Bindings<'_> {
         _: &Option<OrphanedBinding>,
         _: &Plan<Applied>,
     ) -> Flow {
-        self.0.forget(run.key);
-        Flow::End(Requeue::AwaitChange)
+        self.0.done(run.key)
     }
 
     fn message(&self, _: &Option<OrphanedBinding>) -> Option<&'static str> {

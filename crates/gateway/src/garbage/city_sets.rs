@@ -111,8 +111,7 @@ impl Reconciler for CitySets<'_> {
     }
 
     fn executed(&self, run: &mut Reconcile<'_, Self>, (): &(), _: &Plan<Applied>) -> Flow {
-        self.0.forget(run.key);
-        Flow::End(Requeue::AwaitChange)
+        self.0.done(run.key)
     }
 
     fn end(&self, ctx: &Context<'_>, key: &Key, (): ()) {

@@ -11,7 +11,8 @@ use crate::{
     index::{GatewayIndex, TableId},
     settings::Settings,
     single_member::{
-        self, Observation, Probe, decide as member,
+        self, Observation, Probe,
+        decide::MemberStep,
         orphan::{self, Orphan},
         probe::{Probing, Subject, probe},
     },
@@ -120,16 +121,16 @@ impl Copies<'_> {
             self.0.memory.lock().probes.insert(run.key.clone(), probing.count);
         }
         match step {
-            member::Step::Wait(requeue) => Step::End(requeue),
-            member::Step::Probe(probe) => Step::Read(Basis::Probe(probe)),
-            member::Step::Apply(effect) => {
+            MemberStep::Wait(requeue) => Step::End(requeue),
+            MemberStep::Probe(probe) => Step::Read(Basis::Probe(probe)),
+            MemberStep::Apply(effect) => {
                 let origin = observe::origin(index, run.key, kind);
                 Step::Apply(Plan::one(*effect), Basis::Member(origin))
             }
-            member::Step::Write { policy, .. } => {
+            MemberStep::Write { policy, .. } => {
                 let hub = &run.key.namespace;
                 single_member::request_policy(index, hub, run.key, Some(&policy));
-                let policies = index.hub_key(TableId::CityPolicies, hub, "");
+                let policies = index.policies_key(hub);
                 run.ctx.queue.extend([policies], Priority::Fresh);
                 // The event of its policy does not enqueue an orphan.
                 Step::End(Requeue::After(run.ctx.settings.sweep_interval))
@@ -201,13 +202,8 @@ impl Reconciler for Copies<'_> {
         let (Basis::Copy(origin) | Basis::Member(origin)) = basis else {
             return Ok(Flow::Go);
         };
-        let gone = confirm::is_torn_down(run.ctx, &run.key.namespace)
-            || confirm::deployment_gone(run.ctx, origin.clone()).await?;
-        if gone {
-            return Ok(Flow::Go);
-        }
-        self.0.forget(run.key);
-        Ok(Flow::End(Requeue::AwaitChange))
+        let is_gone = confirm::deployment_gone(run.ctx, &run.key.namespace, origin).await?;
+        Ok(self.0.go_if(run.key, is_gone))
     }
 
     fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, _: &Plan<Applied>) -> Flow {
@@ -216,8 +212,7 @@ impl Reconciler for Copies<'_> {
             self.0.memory.lock().probes.remove(run.key);
             return Flow::Again;
         }
-        self.0.forget(run.key);
-        Flow::End(Requeue::AwaitChange)
+        self.0.done(run.key)
     }
 
     fn message(&self, basis: &Basis) -> Option<&'static str> {

@@ -11,7 +11,6 @@ mod copies;
 pub mod decide;
 mod namespaces;
 mod observe;
-pub mod triggers;
 
 pub use bindings::Bindings;
 pub use city_sets::CitySets;
@@ -23,7 +22,7 @@ mod tests;
 
 use super::index::GatewayIndex;
 use copies::recount;
-use fedgate_engine::{clock::Now, key::Key};
+use fedgate_engine::{clock::Now, key::Key, plan::Requeue, runtime::driver::Flow};
 use observe::Memory;
 use parking_lot::Mutex;
 
@@ -55,12 +54,12 @@ impl Garbage {
 
     /// Number of copies that are orphans now, within or after their grace period.
     pub fn waiting(&self) -> usize {
-        self.memory.lock().copies.len()
+        self.memory.lock().copies.0.len()
     }
 
     /// Keys of the copies that are orphans now, within or after their grace period.
     pub fn orphaned_copies(&self) -> Vec<Key> {
-        self.memory.lock().copies.keys().cloned().collect()
+        self.memory.lock().copies.0.keys().cloned().collect()
     }
 
     /// Number of hub objects without origin: copies, and bindings without their template.
@@ -71,7 +70,13 @@ impl Garbage {
     /// Keys of all objects that appear to have no origin or no users, for the sweep.
     pub fn suspects(&self) -> Vec<Key> {
         let memory = self.memory.lock();
-        memory.copies.keys().chain(memory.rest.keys()).cloned().collect()
+        memory
+            .copies
+            .0
+            .keys()
+            .chain(memory.rest.0.keys())
+            .cloned()
+            .collect()
     }
 
     /// Forgets all suspected objects: observations of a standby do not justify writes of a leader.
@@ -81,13 +86,27 @@ impl Garbage {
 
     /// Records that a hub Namespace has a project namespace; its retention starts again if that is deleted later.
     pub fn lives(&self, key: &Key) {
-        self.memory.lock().rest.forget(key);
+        self.memory.lock().rest.0.remove(key);
+    }
+
+    /// Lets a deletion go on if it was confirmed; otherwise the object is no garbage.
+    fn go_if(&self, key: &Key, is_confirmed: bool) -> Flow {
+        if !is_confirmed {
+            self.forget(key);
+        }
+        Flow::go_if(is_confirmed)
+    }
+
+    /// Ends a reconcile, and forgets the object.
+    fn done(&self, key: &Key) -> Flow {
+        self.forget(key);
+        Flow::End(Requeue::AwaitChange)
     }
 
     fn forget(&self, key: &Key) {
         let mut memory = self.memory.lock();
-        memory.copies.forget(key);
+        memory.copies.0.remove(key);
         memory.brakes.forget(key);
-        memory.rest.forget(key);
+        memory.rest.0.remove(key);
     }
 }

@@ -16,7 +16,7 @@ use fedgate_engine::{
     clock::Now,
     error::Failure,
     key::Key,
-    plan::{Applied, Plan, Prepared, Requeue},
+    plan::{Applied, Plan, Prepared},
     runtime::{
         driver::{Flow, Reconcile, Reconciler, Step},
         queue::Priority,
@@ -76,18 +76,12 @@ impl Reconciler for Namespaces<'_> {
         origin: &Origin,
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
-        let gone = confirm::is_torn_down(run.ctx, &run.key.name)
-            || confirm::namespace_gone(run.ctx, origin.clone()).await?;
-        if gone {
-            return Ok(Flow::Go);
-        }
-        self.0.forget(run.key);
-        Ok(Flow::End(Requeue::AwaitChange))
+        let is_gone = confirm::namespace_gone(run.ctx, &run.key.name, origin).await?;
+        Ok(self.0.go_if(run.key, is_gone))
     }
 
     fn executed(&self, run: &mut Reconcile<'_, Self>, _: &Origin, _: &Plan<Applied>) -> Flow {
-        self.0.forget(run.key);
-        Flow::End(Requeue::AwaitChange)
+        self.0.done(run.key)
     }
 
     fn message(&self, _: &Origin) -> Option<&'static str> {

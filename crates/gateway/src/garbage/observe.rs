@@ -22,7 +22,7 @@ use tokio::time::Instant;
 /// Times since when objects have had no origin or no users. An object with another UID under the same name starts
 /// again.
 #[derive(Debug, Default)]
-pub(super) struct Since(HashMap<Key, (Arc<str>, Instant)>);
+pub(super) struct Since(pub(super) HashMap<Key, (Arc<str>, Instant)>);
 
 impl Since {
     pub(super) fn get(&self, key: &Key, uid: &str) -> Option<Instant> {
@@ -36,20 +36,8 @@ impl Since {
     pub(super) fn set(&mut self, key: &Key, lost: Option<(Arc<str>, Instant)>) {
         match lost {
             Some(lost) => drop(self.0.insert(key.clone(), lost)),
-            None => self.forget(key),
+            None => drop(self.0.remove(key)),
         }
-    }
-
-    pub(super) fn forget(&mut self, key: &Key) {
-        self.0.remove(key);
-    }
-
-    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.0.keys()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
     }
 }
 
@@ -304,7 +292,7 @@ fn empty(index: &GatewayIndex, hub: &str) -> bool {
 
 /// Keys of the remaining objects in a Namespace without origin.
 pub(super) fn leftovers(index: &GatewayIndex, hub: &str) -> Vec<Key> {
-    let mut keys = vec![index.hub_key(TableId::CityPolicies, hub, "")];
+    let mut keys = vec![index.policies_key(hub)];
     index.copy_keys(hub, &mut keys);
     index.pinned_keys(hub, &mut keys);
     index.companion_keys(hub, &mut keys);

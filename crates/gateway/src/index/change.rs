@@ -1,5 +1,4 @@
-//! Changes of the index that decisions may depend on. Each controller's `triggers.rs` returns the keys that a change
-//! concerns.
+//! Changes of the index that decisions may depend on. `crate::triggers` returns the keys that a change concerns.
 
 use super::{
     GatewayIndex, ObjectRef, TableId,
@@ -143,8 +142,8 @@ pub enum CopyNews {
 pub struct BindingChange {
     /// Hub namespace of the binding.
     pub hub: Arc<str>,
-    /// Template of the binding: kind and name; `None` if the kind is not federated.
-    pub template: Option<(KindId, Arc<str>)>,
+    /// Template of the binding; `None` if its kind is not federated.
+    pub template: Option<ObjectRef>,
     /// True if its owner or its clusters changed.
     pub placed: bool,
     /// True if it is gone, or has another policy.
@@ -180,12 +179,10 @@ pub struct SourceChange {
     pub companions: bool,
     /// References that it had before.
     pub references: Vec<Reference>,
-    /// True if the status of its Workload may depend on the change.
-    pub rollup: bool,
-    /// UIDs of the Workloads that control it, and that did before.
+    /// UIDs of the Workloads that control it, and that did before, if their status may depend on the change.
     pub controllers: BTreeSet<Arc<str>>,
-    /// True if it is gone.
-    pub gone: bool,
+    /// True if it is gone, and a Workload may want a deployment of its name.
+    pub frees_name: bool,
 }
 
 impl GatewayIndex {
@@ -227,7 +224,7 @@ impl GatewayIndex {
         let old = delta.old.as_ref();
         Some(Change::Binding(BindingChange {
             hub: hub.clone(),
-            template: kind.map(|kind| (kind, digest.name.clone())),
+            template: kind.map(|kind| ObjectRef::new(kind, hub, &digest.name)),
             placed: cells(new) != cells(old),
             released: new.is_none() || policy(new) != policy(old),
             gone: new.is_none(),
@@ -372,11 +369,10 @@ impl GatewayIndex {
                 .filter(|_| companions)
                 .flat_map(|row| row.digest.references.iter().cloned())
                 .collect(),
-            rollup,
             controllers: controllers
                 .filter_map(|row| row.digest.controller.clone())
                 .collect(),
-            gone: new.is_none(),
+            frees_name: rollup && new.is_none(),
         }))
     }
 

@@ -63,9 +63,7 @@ impl GatewayIndex {
     /// Keys of the hub Namespaces that had a city set after their last reconcile, were sent the set since, or want it.
     pub fn namespace_keys_of_set(&self, set: &str) -> Vec<Key> {
         let users = self.intents.deliveries.users_of(set);
-        users
-            .map(|hub| self.hub_key(TableId::Namespaces, "", hub))
-            .collect()
+        users.map(|hub| self.namespace_key(hub)).collect()
     }
 
     /// The hub namespaces of a project: those that it owns, and those whose labels have its UID.
@@ -92,8 +90,8 @@ impl GatewayIndex {
 
     /// Keys of a hub namespace and of all objects in it that a controller reconciles.
     pub fn namespace_keys(&self, hub: &str, keys: &mut Vec<Key>) {
-        keys.push(self.hub_key(TableId::Namespaces, "", hub));
-        keys.push(self.hub_key(TableId::CityPolicies, hub, ""));
+        keys.push(self.namespace_key(hub));
+        keys.push(self.policies_key(hub));
         self.copy_keys(hub, keys);
         self.pinned_keys(hub, keys);
         self.write_back_keys(hub, keys);
@@ -233,7 +231,7 @@ impl GatewayIndex {
         let limited = self.limited_of(label);
         limited
             .filter(|hub| set.is_none() || self.intents.deliveries.wanted(hub) == set)
-            .map(|hub| self.hub_key(TableId::Namespaces, "", hub))
+            .map(|hub| self.namespace_key(hub))
             .collect()
     }
 

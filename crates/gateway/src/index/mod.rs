@@ -372,15 +372,8 @@ impl GatewayIndex {
         hub_namespace: &'a str,
         route: &Route,
     ) -> Option<(&'a Arc<str>, &'a Row<CityPolicy>)> {
-        self.hub
-            .city_policies
-            .in_namespace(hub_namespace)
-            .find(|(_, row)| {
-                row.digest
-                    .selects
-                    .as_ref()
-                    .is_some_and(|(k, r)| *k == kind && r == route)
-            })
+        let mut policies = self.hub.city_policies.in_namespace(hub_namespace);
+        policies.find(|(_, row)| row.digest.selects_route(kind, route))
     }
 
     /// The key of a source.
@@ -391,6 +384,32 @@ impl GatewayIndex {
             namespace,
             name,
         )
+    }
+
+    /// The key of a source in the project namespace that owns its hub namespace.
+    pub fn source_key_of(&self, ObjectRef { kind, hub, name }: &ObjectRef) -> Option<Key> {
+        let owner = self.owners.get(hub)?;
+        Some(self.source_key(*kind, &owner.project, &owner.namespace, name))
+    }
+
+    /// The key of a copy.
+    pub fn copy_key(&self, ObjectRef { kind, hub, name }: &ObjectRef) -> Key {
+        self.hub_key(TableId::Federated(*kind), hub, name)
+    }
+
+    /// The key of a write-back.
+    pub fn write_back_key(&self, ObjectRef { kind, hub, name }: &ObjectRef) -> Key {
+        self.hub_key(TableId::WrittenBack(*kind), hub, name)
+    }
+
+    /// The key of a hub Namespace.
+    pub fn namespace_key(&self, hub: &str) -> Key {
+        self.hub_key(TableId::Namespaces, "", hub)
+    }
+
+    /// The key of the policies in a hub namespace.
+    pub fn policies_key(&self, hub: &str) -> Key {
+        self.hub_key(TableId::CityPolicies, hub, "")
     }
 
     /// A key on the hub.

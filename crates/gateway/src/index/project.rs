@@ -1,9 +1,9 @@
-//! The state of a project, and its beginning (`engage`); `derived::ownership` has its end (`disengage`).
+//! The state of a project, its beginning (`engage`) and its end (`disengage`).
 
 use super::{
     GatewayIndex, NamespaceOwner,
     apply::Applied,
-    change::Change,
+    change::{Change, NamespaceNews},
     derived::known_plane::KnownPlane,
     derived::project_hub::OtherHub,
     derived::secondary::{RefCounts, SourceIndex},
@@ -96,6 +96,47 @@ impl GatewayIndex {
         }
         self.projects.insert(key, project);
         self.engagements
+    }
+
+    /// Removes a project from the index; the hub stays unchanged.
+    pub fn disengage(&mut self, key: &ProjectKey) -> Applied {
+        let mut applied = Applied::default();
+        let project = self.projects.remove(key);
+        if let Some(project) = &project {
+            self.summary.forget(key, project);
+        }
+        let uid = project.and_then(|project| project.uid);
+        self.forget_plane(key, uid.as_ref(), &mut applied);
+        let left: Vec<Arc<str>> = self
+            .owners
+            .extract_if(|_, owner| owner.project == *key)
+            .map(|(hub, _)| hub)
+            .collect();
+        for hub in &left {
+            self.drop_bodies(hub);
+            self.undelivered.forget(hub);
+        }
+        for claims in self.claims.values_mut() {
+            claims.retain(|r| r.owner.project != *key);
+        }
+        self.resolve_all_owners(&mut applied);
+        self.prune_unowned();
+        // Two projects with the same UID prove no absence; the remaining project may prove it alone.
+        let twins: Vec<_> = self
+            .projects
+            .iter()
+            .filter(|(_, p)| uid.is_some() && p.uid == uid)
+            .collect();
+        for (twin, _) in twins {
+            let hubs = self.hub_namespaces_of(twin).cloned();
+            let proven = hubs.map(|hub| Change::of_namespace(&hub, NamespaceNews::Proof));
+            applied.changes.extend(proven);
+        }
+        // It was engaged while it was being deleted.
+        applied
+            .changes
+            .extend(uid.into_iter().flat_map(|uid| self.torn_down_with(&uid)));
+        applied
     }
 
     /// The Instances that all deployments report.

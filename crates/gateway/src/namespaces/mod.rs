@@ -2,7 +2,6 @@
 
 pub mod decide;
 pub mod sets;
-pub mod triggers;
 
 #[cfg(test)]
 mod tests;
@@ -10,10 +9,9 @@ mod tests;
 use super::{
     confirm,
     context::{self, Context, State, Withdrawn, record_refusal},
-    index::GatewayIndex,
+    index::{GatewayIndex, intents::Withdrawal},
     queries::lifecycle,
     reason::{IdentityRejection, Verdict},
-    route::Route,
 };
 use decide::Snapshot;
 use fedgate_api::names::{CityCode, city_set, plain_set};
@@ -27,7 +25,7 @@ use fedgate_engine::{
         queue::Priority,
     },
 };
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 /// Takes the snapshot; `None` while the lists it depends on are incomplete.
 pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
@@ -134,9 +132,8 @@ impl Reconciler for Namespaces {
         } else {
             index.intents.lingering.insert(hub.into(), decision.left.clone());
         }
-        let narrowed = decision.narrowed.iter();
-        let narrowed = narrowed.map(|city| (Arc::from(hub), Route::City(city.clone())));
-        run.session.record(&mut index, narrowed.collect(), Vec::new());
+        let narrowed = decision.narrowed.iter().cloned().map(Withdrawal::City);
+        run.session.record(&mut index, &snapshot.name, narrowed);
         if let Some(set) = &decision.set {
             index.intents.deliveries.record_intended(&hub.into(), set);
             let label = snapshot.cluster.as_str().into();

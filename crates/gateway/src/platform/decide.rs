@@ -32,57 +32,42 @@ pub struct Snapshot {
     pub unproven: Option<Plane>,
 }
 
-/// A decision.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Decision {
-    /// Wait for an event.
-    Wait,
-    /// Wait until absence on this plane is proof.
-    AwaitProof(Plane),
-    /// The project has an object of its own by this name: it is left alone, and the project gets an Event.
-    Taken,
-    /// Execute this.
-    Do(Plan<Prepared>),
-}
-
-/// Decides; `memory` has what the project's API server made of the last payload.
-pub fn decide(s: &Snapshot, memory: Normalized) -> Decision {
+/// Decides; `memory` has what the project's API server made of the last payload. `None` if the project has an object of its own by
+/// this name: it is left alone, and the project gets an Event.
+pub fn decide(s: &Snapshot, memory: Normalized) -> Option<Plan<Prepared>> {
+    let idle = Some(Plan::default());
     let (object, projection) = match (&s.object, &s.projection) {
-        (None, None) => return Decision::Wait,
-        (None, Some(projection)) => return gone(s, projection),
+        (None, None) => return idle,
+        (None, Some(projection)) => return Some(gone(s, projection)),
         (Some(object), projection) => (object, projection.as_ref()),
     };
     let Ok(payload) = &object.digest.payload else {
-        return Decision::Wait;
+        return idle;
     };
     let Some(projection) = projection else {
-        return match &s.unproven {
-            // It comes back with the next list.
-            _ if object.deleting => Decision::Wait,
-            Some(plane) => Decision::AwaitProof(plane.clone()),
-            None => write(s, object, payload, None),
-        };
+        // An object that is being deleted comes back with the next list.
+        if object.deleting || s.unproven.is_some() {
+            return idle;
+        }
+        return Some(write(s, object, payload, None));
     };
     let of = &projection.digest;
     let is_of_object = of.source_uid.as_ref() == Some(&object.uid);
     // A projection that lost its label but names the hub's object was edited.
     if !of.labelled && !is_of_object {
-        return Decision::Taken;
+        return None;
     }
     let is_same = of.labelled && is_of_object && memory.accepts(object.digest.content, of.content);
     if projection.deleting || is_same {
-        return Decision::Wait;
+        return idle;
     }
-    write(s, object, payload, Some(projection))
+    Some(write(s, object, payload, Some(projection)))
 }
 
 /// The hub has no such object: what was made of one is deleted.
-fn gone(s: &Snapshot, projection: &Row<PlatformProjection>) -> Decision {
-    if !projection.digest.labelled || projection.deleting {
-        return Decision::Wait;
-    }
-    if let Some(plane) = &s.unproven {
-        return Decision::AwaitProof(plane.clone());
+fn gone(s: &Snapshot, projection: &Row<PlatformProjection>) -> Plan<Prepared> {
+    if !projection.digest.labelled || projection.deleting || s.unproven.is_some() {
+        return Plan::default();
     }
     effect(
         s,
@@ -96,7 +81,7 @@ fn write(
     object: &Row<PlatformObject>,
     payload: &Map<String, Value>,
     projection: Option<&Row<PlatformProjection>>,
-) -> Decision {
+) -> Plan<Prepared> {
     let mut body = json!({
         "apiVersion": s.resource.api_version,
         "kind": s.resource.kind,
@@ -119,8 +104,8 @@ fn write(
     }
 }
 
-fn effect(s: &Snapshot, write: Write, reason: WriteReason) -> Decision {
+fn effect(s: &Snapshot, write: Write, reason: WriteReason) -> Plan<Prepared> {
     let plane = Plane::Project(s.project.clone());
     let target = Target::cluster(plane, &s.resource, &s.name);
-    Decision::Do(Plan::one(Effect::main(target, write, reason)))
+    Plan::one(Effect::main(target, write, reason))
 }

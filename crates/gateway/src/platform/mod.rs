@@ -18,8 +18,9 @@ use super::{
     },
     reason::Verdict,
 };
-use decide::{Decision, Snapshot, decide};
+use decide::{Snapshot, decide};
 use fedgate_engine::{
+    error::Failure,
     key::{Key, Plane},
     plan::{Applied, Plan, Requeue},
     reconcile::{memory::Memories, normalized::Normalized},
@@ -102,18 +103,10 @@ fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     })
 }
 
-/// The basis of a decision, for the steps that follow it.
-#[derive(Debug)]
-pub struct Basis {
-    snapshot: Snapshot,
-    /// True if the name belongs to another object of the project.
-    is_taken: bool,
-}
-
 impl Reconciler for Platform {
     type State = State;
     type Session = Normalized;
-    type Basis = Basis;
+    type Basis = Snapshot;
 
     const NAME: &'static str = "platform";
 
@@ -125,35 +118,26 @@ impl Reconciler for Platform {
         self.memory.put(key, memory);
     }
 
-    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Basis> {
+    fn decide(&self, run: &mut Reconcile<'_, Self>) -> Step<Snapshot> {
         let mut index = run.ctx.index.lock();
         let Some(snapshot) = observe(&index, run.key) else {
             return Step::End(Requeue::AwaitChange);
         };
-        let decision = decide(&snapshot, run.session);
-        if let Decision::AwaitProof(plane) = &decision {
+        if let Some(plane) = &snapshot.unproven {
             index.await_proof(plane.clone(), run.key);
-            return Step::End(Requeue::AwaitChange);
         }
         drop(index);
-        if decision != Decision::Taken {
-            run.ctx.quarantine.lift(run.key, Verdict::NameTaken);
-        }
-        let basis = |is_taken| Basis { snapshot, is_taken };
-        match decision {
-            Decision::Taken => Step::Read(basis(true)),
-            Decision::Do(plan) => Step::Apply(plan, basis(false)),
-            Decision::Wait | Decision::AwaitProof(_) => Step::End(Requeue::AwaitChange),
-        }
+        let plan = decide(&snapshot, run.session);
+        let Some(plan) = plan else {
+            return Step::Read(snapshot);
+        };
+        run.ctx.quarantine.lift(run.key, Verdict::NameTaken);
+        Step::Apply(plan, snapshot)
     }
 
-    async fn read(
-        &self,
-        run: &mut Reconcile<'_, Self>,
-        basis: &Basis,
-    ) -> Result<Flow, fedgate_engine::error::Failure> {
-        let s = &basis.snapshot;
-        if let Some(row) = s.projection.as_ref().filter(|_| basis.is_taken)
+    /// The name belongs to another object of the project.
+    async fn read(&self, run: &mut Reconcile<'_, Self>, s: &Snapshot) -> Result<Flow, Failure> {
+        if let Some(row) = &s.projection
             && run.ctx.quarantine.insert(run.key, Verdict::NameTaken)
         {
             report_taken(run.ctx, run.key, s, row).await;
@@ -161,9 +145,9 @@ impl Reconciler for Platform {
         Ok(Flow::End(Requeue::AwaitChange))
     }
 
-    fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, plan: &Plan<Applied>) -> Flow {
+    fn executed(&self, run: &mut Reconcile<'_, Self>, s: &Snapshot, plan: &Plan<Applied>) -> Flow {
         let stored = observe(&run.ctx.index.lock(), run.key).and_then(|s| s.projection);
-        if let (Some(asked), Some(got)) = (&basis.snapshot.object, stored)
+        if let (Some(asked), Some(got)) = (&s.object, stored)
             && plan.produced_version(&got.resource_version())
         {
             run.session.record(asked.digest.content, got.digest.content);
@@ -171,7 +155,7 @@ impl Reconciler for Platform {
         Flow::Again
     }
 
-    fn message(&self, _: &Basis) -> Option<&'static str> {
+    fn message(&self, _: &Snapshot) -> Option<&'static str> {
         Some("object of the platform written")
     }
 }

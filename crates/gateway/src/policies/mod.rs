@@ -1,11 +1,12 @@
 //! Policies of cities and locations: in each hub namespace one `PropagationPolicy` for each route in use, and no other
-//! (contract: federation.md §3.6, locations.md §2.4). Reconciles of a namespace run one at a time.
+//! (contract: federation.md §3.6, locations.md §2.4). Delivery policies of objects that live at one member are written here, too
+//! (contract: clusters.md §2); `index::single_member::policy` has their names and specs. Reconciles of a namespace run one at a
+//! time.
 //!
 //! Enqueued when a place is announced or goes out of use, when a policy changes, and when a copy or binding is deleted.
 
 pub mod decide;
 mod observe;
-pub mod triggers;
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ use super::{
     context::{Context, State, Withdrawn, record_refusal},
     queries::lifecycle,
 };
-use decide::{decide, withdrawing, withdrawn_delivery};
+use decide::{decide, withdrawing};
 use fedgate_engine::{
     error::Failure,
     key::Key,
@@ -48,16 +49,12 @@ impl Reconciler for Policies {
             return Step::End(Requeue::AwaitChange);
         };
         let plan = decide(&snapshot);
-        let (routes, delivery) = (
-            withdrawing(&snapshot, &plan),
-            withdrawn_delivery(&snapshot, &plan),
-        );
+        let withdrawn = withdrawing(&plan);
         // A deletion because the project namespace is missing needs confirmation by the project's plane.
-        let is_idle = routes.is_empty() && delivery.is_empty();
-        let suspected = !is_idle && !index.owners.contains_key(hub);
+        let suspected = !withdrawn.is_empty() && !index.owners.contains_key(hub);
         let gone = suspected.then(|| lifecycle::origin_namespace(&index, hub));
         // From here on no controller may rely on these policies; see `GatewayIndex::is_ready`.
-        run.session.record(&mut index, routes, delivery);
+        run.session.record(&mut index, &snapshot.namespace, withdrawn);
         Step::Apply(plan, gone)
     }
 
@@ -74,16 +71,11 @@ impl Reconciler for Policies {
         gone: &Self::Basis,
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
-        let Some(origin) = gone.clone() else {
-            return Ok(Flow::Go);
+        let is_gone = match gone {
+            Some(origin) => confirm::namespace_gone(run.ctx, &run.key.namespace, origin).await?,
+            None => true,
         };
-        let is_gone = confirm::is_torn_down(run.ctx, &run.key.namespace)
-            || confirm::namespace_gone(run.ctx, origin).await?;
-        Ok(if is_gone {
-            Flow::Go
-        } else {
-            Flow::End(Requeue::AwaitChange)
-        })
+        Ok(Flow::go_if(is_gone))
     }
 
     fn executed(&self, run: &mut Reconcile<'_, Self>, _: &Self::Basis, _: &Plan<Applied>) -> Flow {

@@ -1,11 +1,14 @@
 //! Decisions on city policies: the exact effects, and no others.
 
 use super::{
-    decide::{Snapshot, decide, withdrawing},
+    decide::{Policies, Snapshot, decide, name_for, withdrawing},
     observe,
 };
 use crate::{
-    index::{GatewayIndex, Resources, TableId, fixture, networking::WorkloadChecks, rows::CityPolicy},
+    index::{
+        GatewayIndex, Resources, TableId, fixture, intents::Withdrawal, networking::WorkloadChecks,
+        rows::CityPolicy,
+    },
     policy_spec,
     route::Route,
     testing::Rig,
@@ -23,10 +26,7 @@ use fedgate_engine::{
 use fedgate_kinds::{FederatedKind, KindId, PerKind};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The route of a city, or of a location if the text has a dash.
 fn route(text: &str) -> Route {
@@ -42,11 +42,16 @@ fn routes(texts: &[&str]) -> BTreeSet<Route> {
 }
 
 fn policy(name: &str, selects: Option<&str>, exact: bool) -> (Arc<str>, Row<CityPolicy>) {
+    let selects = selects.map(route);
+    let spec = |route| policy_spec::route_spec(&FederatedKind::builtin().unwrap()[0], "ns-a1", route);
     let digest = CityPolicy {
         is_intruder: false,
-        selects: selects.map(|text| (KindId::FIRST, route(text))),
-        exact,
-        delivery_spec: None,
+        spec: selects
+            .as_ref()
+            .filter(|_| exact)
+            .map(|route| policy_spec::digest(&spec(route))),
+        selects: selects.map(|route| (KindId::FIRST, route)),
+        is_delivery: false,
     };
     (
         name.into(),
@@ -62,17 +67,21 @@ fn policy(name: &str, selects: Option<&str>, exact: bool) -> (Arc<str>, Row<City
 }
 
 fn snapshot(used: &[&str], policies: Vec<(Arc<str>, Row<CityPolicy>)>) -> Snapshot {
+    let kind = &FederatedKind::builtin().unwrap()[0];
+    let (used, policies): (_, Policies) = (routes(used), policies.into_iter().collect());
+    let named = |route| name_for(&policies, (KindId::FIRST, kind), route, &used);
+    let wanted = used
+        .iter()
+        .map(|route| (named(route), policy_spec::route_spec(kind, "ns-a1", route)));
     Snapshot {
         proven: true,
         kinds: Arc::new(FederatedKind::builtin().unwrap().into()),
         resource: Resources::default()[TableId::CityPolicies].clone(),
         namespace: "ns-a1".into(),
         open: true,
-        used: vec![routes(used)].into(),
-        needed: vec![routes(used)].into(),
+        wanted: wanted.collect(),
+        needed: BTreeSet::new(),
         policies,
-        delivery: BTreeMap::new(),
-        needed_delivery: BTreeSet::new(),
     }
 }
 
@@ -128,7 +137,8 @@ fn a_location_in_use_gets_exactly_its_policy_beside_that_of_its_city() {
         &FederatedKind::builtin().unwrap().into(),
     );
     assert_eq!(read.selects, Some((KindId::FIRST, route("us-south-1"))));
-    assert!(read.exact && read.is_ours("location-us-south-1", &FederatedKind::builtin().unwrap().into()));
+    assert_eq!(read.spec, Some(policy_spec::digest(&body["spec"])));
+    assert!(read.is_ours("location-us-south-1", &FederatedKind::builtin().unwrap().into()));
     assert!(!read.is_ours("city-us-south-1", &FederatedKind::builtin().unwrap().into()));
 }
 
@@ -180,7 +190,7 @@ fn at_rest_nothing_is_written_and_an_unused_policy_goes_by_version() {
         }
     );
     let mut claimed = snapshot(&[], vec![policy("city-dfw", Some("DFW"), true)]);
-    claimed.needed = vec![routes(&["DFW"])].into();
+    claimed.needed = ["city-dfw".into()].into();
     assert_eq!(done(&claimed), [], "a binding still claims it");
     assert_eq!(
         done(&snapshot(
@@ -249,7 +259,7 @@ fn nobody_may_rely_on_a_policy_that_is_taken_away() {
     let plan = decide(&s);
     let reasons: Vec<_> = plan.effects.iter().map(|e| e.reason.label()).collect();
     assert_eq!(reasons, ["restore_city_policy", "delete_city_policy"]);
-    assert_eq!(withdrawing(&s, &plan), [("ns-a1".into(), route("LHR"))]);
+    assert_eq!(withdrawing(&plan), [Withdrawal::Policy("city-lhr".into())]);
 }
 
 fn list(feed: &mut dyn FnMut(WatchEvent), objects: &[Value]) {

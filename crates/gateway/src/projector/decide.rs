@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub kinds: Arc<PerKind<FederatedKind>>,
     /// Index in `kinds` of the kind that owns the write-back.
     pub kind: KindId,
+    /// The rules of that kind for write-backs.
+    pub rules: WriteBack,
     /// The project that owns the hub namespace.
     pub project: ProjectKey,
     /// The namespace in that project.
@@ -81,19 +83,6 @@ impl Snapshot {
     /// The profile of the owning kind.
     pub fn profile(&self) -> &FederatedKind {
         &self.kinds[self.kind]
-    }
-
-    /// The profile's rules for write-backs.
-    ///
-    /// A snapshot exists only for kinds that have them; the owning resource is the default of a profile without.
-    pub fn rules(&self) -> WriteBack {
-        self.profile().write_back.clone().unwrap_or_else(|| WriteBack {
-            resource: self.profile().resource.clone(),
-            owner_label: String::new(),
-            city_label: String::new(),
-            linking_labels: Vec::new(),
-            scale_paths: Vec::new(),
-        })
     }
 
     /// The project plane.
@@ -139,7 +128,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
     let Some(deployment) = w.deployment.as_deref().filter(|d| !d.is_empty()) else {
         return Decision::refuse(
             Verdict::MissingDeploymentName,
-            format!("it has no label {}; the cell must set it", s.rules().owner_label),
+            format!("it has no label {}; the cell must set it", s.rules.owner_label),
         );
     };
     let Some(copy) = &s.copy else {
@@ -296,7 +285,7 @@ fn without_write_back(s: &Snapshot, memory: &mut Memory, settings: &Settings, no
 }
 
 fn effect(s: &Snapshot, endpoint: Endpoint, write: Write, reason: WriteReason) -> Effect {
-    let target = Target::namespaced(s.plane(), &s.rules().resource, &s.namespace, &s.name);
+    let target = Target::namespaced(s.plane(), &s.rules.resource, &s.namespace, &s.name);
     Effect {
         target,
         endpoint,
@@ -382,7 +371,7 @@ fn replace_metadata(s: &Snapshot, projection: &Row<Projection>, body: Value) -> 
         map.remove("kind");
     }
     let labels: Map<String, Value> = s
-        .rules()
+        .rules
         .linking_labels
         .iter()
         .map(|key| {
@@ -410,14 +399,14 @@ fn render_object(
     deployment: &str,
     uid: Option<&str>,
 ) -> Value {
-    let rules = s.rules();
+    let rules = &s.rules;
     let mut labels: Map<String, Value> = rules
         .linking_labels
         .iter()
         .filter_map(|key| label(body, key).map(|value| (key.clone(), json!(value))))
         .collect();
     if let (Some(written), Some(copy)) = (&s.write_back, &s.copy) {
-        let more = written.digest.labels_of_copy(&copy.digest, &rules);
+        let more = written.digest.labels_of_copy(&copy.digest, rules);
         labels.extend(
             more.into_iter()
                 .map(|(key, value)| (key.to_owned(), json!(value))),
@@ -453,7 +442,7 @@ fn owner_reference(s: &Snapshot, source: &Row<Source>, deployment: &str) -> Valu
 }
 
 fn status_effect(s: &Snapshot, body: &DynamicObject, uid: &str) -> Effect {
-    let rules = s.rules();
+    let rules = &s.rules;
     let metadata = json!({"name": &*s.name, "namespace": &*s.namespace, "uid": uid});
     let body = json!({
         "apiVersion": rules.resource.api_version,

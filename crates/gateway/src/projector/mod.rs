@@ -5,7 +5,6 @@
 
 pub mod decide;
 pub mod memory;
-pub mod triggers;
 
 #[cfg(test)]
 mod tests;
@@ -193,10 +192,8 @@ impl Reconciler for Projector {
         basis: &Basis,
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
-        if basis.gone && !confirm::is_absent(run.ctx, &written_back(&basis.snapshot)).await? {
-            return Ok(Flow::End(Requeue::AwaitChange));
-        }
-        Ok(Flow::Go)
+        let is_there = basis.gone && !confirm::is_absent(run.ctx, &written_back(&basis.snapshot)).await?;
+        Ok(Flow::go_if(!is_there))
     }
 
     fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, plan: &Plan<Applied>) -> Flow {
@@ -247,7 +244,7 @@ fn end_wait(ctx: &Context<'_>, s: &Snapshot) {
 
 /// The write-back's object on the hub.
 fn written_back(s: &Snapshot) -> Target {
-    Target::namespaced(Plane::Hub, &s.rules().resource, s.hub.as_str(), &s.name)
+    Target::namespaced(Plane::Hub, &s.rules.resource, s.hub.as_str(), &s.name)
 }
 
 /// Records that the project's API server answered with something other than what was applied.
@@ -382,8 +379,8 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     let deployment = write_back.as_ref().and_then(|w| w.digest.deployment.clone());
     let name = deployment.as_deref();
     let copy = name.and_then(|d| index.hub.copies[kind].get(&key.namespace, d));
-    let rules = index.kinds[kind].write_back.as_ref();
-    if let (Some(row), Some(copy), Some(rules)) = (&mut write_back, copy, rules) {
+    let rules = index.kinds[kind].write_back.as_ref()?;
+    if let (Some(row), Some(copy)) = (&mut write_back, copy) {
         row.digest.labels = row.digest.projected_labels(&copy.digest, rules);
     }
     let binding = name.and_then(|d| index.binding(kind, &key.namespace, d));
@@ -401,6 +398,7 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
     Some(Snapshot {
         kinds: index.kinds.clone(),
         kind,
+        rules: rules.clone(),
         suspended: project.suspended,
         project: owner.project.clone(),
         namespace: owner.namespace.clone(),

@@ -45,11 +45,9 @@ impl GatewayIndex {
     /// The cities of a hub namespace's copies and of its Namespace. A cell that is down for a while removes none.
     fn in_place(&self, hub_namespace: &str) -> BTreeSet<CityCode> {
         let mut cities = self.delivered_to(hub_namespace);
-        cities.extend(
-            self.kinds
-                .ids()
-                .flat_map(|kind| self.cities_of_copies(kind, hub_namespace)),
-        );
+        let kinds = self.kinds.ids();
+        let copies = kinds.flat_map(|kind| self.destinations_of_copies(kind, hub_namespace));
+        cities.extend(copies.map(|to| to.city));
         cities
     }
 
@@ -140,40 +138,28 @@ impl GatewayIndex {
 
     /// The cities that announced deployments and copies of a kind use in a hub namespace.
     pub fn cities_of_kind(&self, kind: KindId, hub_namespace: &str) -> BTreeSet<CityCode> {
+        let all = self.destinations_of_kind(kind, hub_namespace).into_iter();
+        all.map(|to| to.city).collect()
+    }
+
+    /// City and route of the announced deployments and of the copies of a kind in a hub namespace.
+    pub fn destinations_of_kind(&self, kind: KindId, hub_namespace: &str) -> BTreeSet<CityRoute> {
         let over_city_limit = self.over_city_limit(hub_namespace, None);
         let announced = self.announced_in(kind, hub_namespace);
         announced
-            .map(|destination| destination.city)
-            .filter(|city| !over_city_limit.contains(city))
-            .chain(self.cities_of_copies(kind, hub_namespace))
+            .filter(|to| !over_city_limit.contains(&to.city))
+            .chain(self.destinations_of_copies(kind, hub_namespace))
             .collect()
     }
 
-    /// The routes that announced deployments and copies of a kind use in a hub namespace.
-    pub fn routes_of_kind(&self, kind: KindId, hub_namespace: &str) -> BTreeSet<Route> {
-        let over_city_limit = self.over_city_limit(hub_namespace, None);
-        let announced = self.announced_in(kind, hub_namespace);
-        announced
-            .filter(|destination| !over_city_limit.contains(&destination.city))
-            .map(|destination| destination.route)
-            .chain(self.routes_of_copies(kind, hub_namespace))
-            .collect()
-    }
-
-    /// The cities of the copies of a kind in a hub namespace, including copies in flight.
-    pub fn cities_of_copies(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = CityCode> {
-        let there = self.hub.secondary.copies(hub_namespace, kind);
-        let arriving = self.intents.arriving_in(kind, hub_namespace);
-        there
-            .chain(arriving.map(|destination| &destination.city))
-            .cloned()
-    }
-
-    /// The routes of the copies of a kind in a hub namespace, including copies in flight.
-    pub fn routes_of_copies(&self, kind: KindId, hub_namespace: &str) -> impl Iterator<Item = Route> {
-        let there = self.hub.secondary.routes(hub_namespace, kind);
-        let arriving = self.intents.arriving_in(kind, hub_namespace);
-        there.chain(arriving.map(|destination| destination.route.clone()))
+    /// City and route of the copies of a kind in a hub namespace, including copies in flight.
+    pub fn destinations_of_copies(
+        &self,
+        kind: KindId,
+        hub_namespace: &str,
+    ) -> impl Iterator<Item = CityRoute> {
+        let there = self.hub.secondary.destinations(hub_namespace, kind);
+        there.chain(self.intents.arriving_in(kind, hub_namespace).cloned())
     }
 
     /// The cities beyond the limit of a hub namespace, among those announced and `asked` for.
@@ -184,8 +170,8 @@ impl GatewayIndex {
         let kinds = self.kinds.ids();
         let mut placed: BTreeSet<CityCode> = kinds
             .clone()
-            .flat_map(|i| self.hub.secondary.copies(hub_namespace, i))
-            .cloned()
+            .flat_map(|i| self.hub.secondary.destinations(hub_namespace, i))
+            .map(|to| to.city)
             .collect();
         let lingering = self.intents.lingering.get(hub_namespace);
         placed.extend(lingering.into_iter().flat_map(BTreeMap::keys).cloned());
@@ -241,11 +227,13 @@ impl GatewayIndex {
 
 /// True if a route's policy must stay: the route is in use, or the policy claims a binding.
 pub fn policy_needed(index: &GatewayIndex, hub: &str, kind: KindId, route: &Route) -> bool {
-    index.routes_of_kind(kind, hub).contains(route) || policy_claims(index, hub, kind, route)
-}
-
-/// True if the policy of a route claims a binding.
-pub fn policy_claims(index: &GatewayIndex, hub: &str, kind: KindId, route: &Route) -> bool {
+    if index
+        .destinations_of_kind(kind, hub)
+        .iter()
+        .any(|to| to.route == *route)
+    {
+        return true;
+    }
     let policy = index.policy_of(kind, hub, route);
     policy.is_some_and(|(name, _)| index.hub.secondary.claims(hub, name))
 }

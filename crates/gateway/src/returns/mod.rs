@@ -4,7 +4,6 @@
 //! A key is that of the project's Secret: what one tenant's objects return goes to no other tenant's plane.
 
 pub mod decide;
-pub mod triggers;
 
 #[cfg(test)]
 mod tests;
@@ -172,11 +171,7 @@ impl Reconciler for Returns {
         _: &Plan<Prepared>,
     ) -> Result<Flow, Failure> {
         let is_there = basis.gone && on_hub(run.ctx, &basis.snapshot).await?.is_some();
-        Ok(if is_there {
-            Flow::End(Requeue::AwaitChange)
-        } else {
-            Flow::Go
-        })
+        Ok(Flow::go_if(!is_there))
     }
 
     fn executed(&self, run: &mut Reconcile<'_, Self>, _: &Basis, plan: &Plan<Applied>) -> Flow {

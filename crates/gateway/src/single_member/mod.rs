@@ -12,7 +12,7 @@
 //! | read | [`probe::probe`], which asks Karmada and the member |
 //!
 //! The interface has functions and no trait, because ordinary objects have nothing to put behind the same methods: their phases have
-//! neither pin nor probe, and an implementation for them would be empty. A decision returns a [`decide::Step`], which says what is
+//! neither pin nor probe, and an implementation for them would be empty. A decision returns a [`decide::MemberStep`], which says what is
 //! to become of copy and pin. The federator alone knows how to write a copy, and carries the step out.
 
 pub mod conditions;
@@ -29,7 +29,7 @@ pub use probe::{Observation, Probe};
 
 use crate::{
     context::Context,
-    index::{GatewayIndex, TableId, single_member::DeliveryPolicy},
+    index::{GatewayIndex, single_member::DeliveryPolicy},
 };
 use fedgate_engine::{key::Key, runtime::queue::Priority};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub fn request_policy(
     policy: Option<&DeliveryPolicy>,
 ) -> Option<Key> {
     let has_changed = index.intents.requested.request(hub, key, policy);
-    has_changed.then(|| index.hub_key(TableId::CityPolicies, hub, ""))
+    has_changed.then(|| index.policies_key(hub))
 }
 
 /// Requests a policy just before an object is given to it. Returns false if the policy is being deleted: the object is then not
@@ -62,7 +62,7 @@ pub fn may_be_given(ctx: &Context<'_>, hub: &Arc<str>, key: &Key, policy: &Deliv
     let mut index = ctx.index.lock();
     let policies = request_policy(&mut index, hub, key, Some(policy));
     let name: Arc<str> = policy.name(&index.kinds).into();
-    let is_leaving = index.intents.requested.withdrawing.contains(&(hub.clone(), name));
+    let is_leaving = index.is_policy_withdrawn(hub, &name);
     drop(index);
     ctx.queue.extend(policies, Priority::Fresh);
     !is_leaving

@@ -5,7 +5,7 @@ use crate::{
     index::{
         GatewayIndex, ObjectRef, TableId,
         rows::{Binding, Template},
-        single_member::{DeliveryPolicy, Kept, Pin, PinnedCluster, pin},
+        single_member::{Kept, Pin, PinnedCluster, pin},
     },
     queries,
     reason::WriteReason,
@@ -18,7 +18,7 @@ use fedgate_engine::{
     plan::{Effect, Target, Write},
     store::table::Row,
 };
-use fedgate_kinds::{CompanionKind, FederatedKind, FinishedWhen, KindId, PerKind};
+use fedgate_kinds::{CompanionKind, FinishedWhen, KindId};
 use kube::core::ApiResource;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -205,11 +205,6 @@ impl SingleMember {
     pub fn lacks_clusters(&self, is_deleted: bool) -> bool {
         let is_unknown = self.cluster == Some(PinnedCluster::Unknown);
         is_unknown || is_deleted && self.cluster.is_some() && !self.is_cluster_current
-    }
-
-    /// True if copies may be given to a policy: it is there, and its `spec` is right.
-    pub fn has_policy(&self, policy: &DeliveryPolicy, kinds: &PerKind<FederatedKind>, hub: &str) -> bool {
-        policy.is_among(&self.policies, kinds, hub)
     }
 }
 

@@ -12,11 +12,9 @@ use fedgate_api::{
     API_VERSION, GROUP, InstanceTemplate, LocationReference, Place, Workload, WorkloadDeployment,
     WorkloadDeploymentSpec, WorkloadRef, WorkloadStatus, keys,
 };
-use fedgate_engine::diff::Digest;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::Serialize;
-use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One write on the project plane.
@@ -45,24 +43,23 @@ pub enum WorkloadEffect {
     PatchStatus(Box<WorkloadStatus>),
 }
 
-/// Writes of a decision, in the required order; the first failure ends the iteration.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct WorkloadPlan {
-    /// The writes. An empty list means that nothing differs, or that an event is awaited.
+/// Writes of a plan that are executed together.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// The writes.
     pub effects: Vec<WorkloadEffect>,
+    /// Names of the deployments whose bodies are written.
+    pub bodies: BTreeSet<String>,
+    /// True if other writes of the plan follow in a later part.
+    pub is_first_of_several: bool,
 }
 
-impl WorkloadPlan {
-    /// A digest of the writes.
-    pub fn digest(&self) -> Digest {
-        Digest::of(&json!(self.effects))
-    }
-
+impl Part {
     /// The first writes, with at most so many bodies of deployments beside those that are `written` already, which are left
     /// out. If none is left for later, all other writes follow, in their order.
-    pub fn part(self, most: usize, written: &BTreeSet<String>) -> Part {
-        let mut part = Part::default();
-        for effect in self.effects {
+    pub fn of(effects: Vec<WorkloadEffect>, most: usize, written: &BTreeSet<String>) -> Self {
+        let mut part = Self::default();
+        for effect in effects {
             if let WorkloadEffect::Create(deployment) | WorkloadEffect::Apply(deployment) = &effect {
                 let name = text(deployment.metadata.name.as_ref());
                 if written.contains(&name) {
@@ -74,54 +71,36 @@ impl WorkloadPlan {
                 }
                 part.bodies.insert(name);
             }
-            part.plan.effects.push(effect);
+            part.effects.push(effect);
         }
         part
     }
-
-    /// True if the Workload must be read again before these writes: a stale view would delete deployments that a later
-    /// edit has added, and restore those that it has removed. A Workload without deployments has nothing to lose.
-    pub fn needs_confirmation(&self, snapshot: &WorkloadSnapshot) -> bool {
-        let changes = self.effects.iter().any(|effect| match effect {
-            WorkloadEffect::Create(_)
-            | WorkloadEffect::Apply(_)
-            | WorkloadEffect::ChangePlace(_)
-            | WorkloadEffect::Delete { .. } => true,
-            WorkloadEffect::AddFinalizer
-            | WorkloadEffect::RemoveFinalizer
-            | WorkloadEffect::PatchStatus(_) => false,
-        });
-        changes && !snapshot.deployments.is_empty()
-    }
 }
 
-/// Writes of a plan that are executed together.
-#[derive(Debug, Default)]
-pub struct Part {
-    /// The writes.
-    pub plan: WorkloadPlan,
-    /// Names of the deployments whose bodies are written.
-    pub bodies: BTreeSet<String>,
-    /// True if other writes of the plan follow in a later part.
-    pub is_first_of_several: bool,
+/// True if the Workload must be read again before these writes: a stale view would delete deployments that a later edit has
+/// added, and restore those that it has removed. A Workload without deployments has nothing to lose.
+pub fn needs_confirmation(effects: &[WorkloadEffect], snapshot: &WorkloadSnapshot) -> bool {
+    use WorkloadEffect::{AddFinalizer, PatchStatus, RemoveFinalizer};
+    let is_own = |effect: &WorkloadEffect| matches!(effect, AddFinalizer | RemoveFinalizer | PatchStatus(_));
+    !effects.iter().all(is_own) && !snapshot.deployments.is_empty()
 }
 
-/// Decides the writes of the next iteration.
-pub fn decide(snapshot: &WorkloadSnapshot, now: Timestamp) -> WorkloadPlan {
+/// Decides the writes of the next iteration, in the required order; the first failure ends the iteration. Without any, nothing
+/// differs, or an event is awaited.
+pub fn decide(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
     let metadata = &snapshot.workload.metadata;
     let finalized = metadata
         .finalizers
         .iter()
         .flatten()
         .any(|f| f == keys::WORKLOAD_FINALIZER);
-    let effects = if metadata.deletion_timestamp.is_some() {
+    if metadata.deletion_timestamp.is_some() {
         leave(snapshot, finalized)
     } else if finalized {
         settle(snapshot, now)
     } else {
         vec![WorkloadEffect::AddFinalizer]
-    };
-    WorkloadPlan { effects }
+    }
 }
 
 /// Deletes the deployments of a Workload that is being deleted, then removes the finalizer.

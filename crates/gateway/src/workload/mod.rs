@@ -12,7 +12,6 @@ mod rollup;
 pub mod snapshot;
 #[cfg(test)]
 mod tests;
-pub mod triggers;
 mod wanted;
 
 use super::{
@@ -21,7 +20,7 @@ use super::{
     index::{GatewayIndex, TableId, rows::WorkloadDigest},
     reason::Verdict,
 };
-use decide::WorkloadEffect;
+use decide::{Part, WorkloadEffect};
 use fedgate_engine::{
     diff::Digest,
     error::{Category, Failure},
@@ -33,6 +32,7 @@ use fedgate_engine::{
 use jiff::Timestamp;
 use kube::core::{DynamicObject, ObjectMeta};
 use observe::NoSnapshot;
+use serde_json::json;
 use std::{collections::BTreeSet, time::Duration};
 
 /// A warning about the Workload of a key; reason and action are those of the Event.
@@ -214,20 +214,19 @@ impl Reconciler for Workloads {
         let refused = self.refused.take(run.key);
         observed.snapshot.checks.refused.clone_from(&refused);
         self.refused.put(run.key, refused);
-        let mut plan = decide::decide(&observed.snapshot, run.ctx.now().wall);
+        let mut effects = decide::decide(&observed.snapshot, run.ctx.now().wall);
         if run.session.refused.is_some() {
-            plan.effects
-                .retain(|effect| matches!(effect, WorkloadEffect::PatchStatus(_)));
+            effects.retain(|effect| matches!(effect, WorkloadEffect::PatchStatus(_)));
         }
-        let doubtful = plan.needs_confirmation(&observed.snapshot);
-        if plan.effects.is_empty() {
+        let doubtful = decide::needs_confirmation(&effects, &observed.snapshot);
+        if effects.is_empty() {
             self.normalized.forget(run.key);
             if let Some(failure) = run.session.refused.take() {
                 return Step::Fail(failure);
             }
             return Step::End(Requeue::AwaitChange);
         }
-        let wanted = Digest::of_hash(&(plan.digest(), observed.template_digest));
+        let wanted = Digest::of_hash(&(Digest::of(&json!(effects)), observed.template_digest));
         let mut normalized = self.normalized.take(run.key);
         let goes_on = goes_on(&mut normalized, run.session.asked, wanted, observed.basis);
         self.normalized.put(run.key, normalized);
@@ -235,8 +234,8 @@ impl Reconciler for Workloads {
             return Step::End(Requeue::AwaitChange);
         }
         let most = (BODIES / observed.template_size.max(1)).max(1);
-        let part = plan.part(most, &run.session.written);
-        let mut plan = observed.prepare(part.plan);
+        let part = Part::of(effects, most, &run.session.written);
+        let mut plan = observed.prepare(part.effects);
         if part.is_first_of_several {
             // A reconcile has a number of passes.
             plan.next = Requeue::After(Duration::ZERO);

@@ -1,9 +1,6 @@
 //! Converts a Workload's plan to effects of the executor.
 
-use super::{
-    decide::{WorkloadEffect, WorkloadPlan},
-    observe::Observed,
-};
+use super::{decide::WorkloadEffect, observe::Observed};
 use crate::reason::WriteReason;
 use fedgate_api::{WorkloadDeployment, WorkloadStatus, keys};
 use fedgate_engine::{
@@ -14,12 +11,12 @@ use kube::core::{ApiResource, ObjectMeta};
 use serde_json::{Value, json};
 
 impl Observed {
-    /// Prepares the plan's effects.
-    pub(super) fn prepare(&self, plan: WorkloadPlan) -> Plan<Prepared> {
-        let mut prepared = Plan::default();
-        let effects = plan.effects.into_iter().map(|effect| self.effect(effect));
-        prepared.effects.extend(effects);
-        prepared
+    /// The plan with these writes.
+    pub(super) fn prepare(&self, effects: Vec<WorkloadEffect>) -> Plan<Prepared> {
+        let mut plan = Plan::default();
+        plan.effects
+            .extend(effects.into_iter().map(|effect| self.effect(effect)));
+        plan
     }
 
     fn effect(&self, effect: WorkloadEffect) -> Effect {

@@ -1,6 +1,6 @@
 //! The copy on the hub: its creation, updates, city moves and claim repair.
 
-use super::{Act, Pass, Step, WAIT, act, copy_target, single_member};
+use super::{Act, CopyStep, Pass, READ_SOURCE, WAIT, act, copy_target, single_member};
 use crate::{
     federator::{conditions, events, memory::Memory, observe::Snapshot, pauses, render},
     index::rows::{HubCopy, Routed, Source},
@@ -25,7 +25,7 @@ const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
 const CLAIM_REPAIR_EVERY: Duration = Duration::from_secs(30);
 
 /// Creates, updates, moves or repairs the copy.
-pub(super) fn sync(p: &Pass<'_>, memory: &mut Memory) -> Step {
+pub(super) fn sync(p: &Pass<'_>, memory: &mut Memory) -> CopyStep {
     let Pass { s, source, now, .. } = *p;
     if let Some(at) = &s.single_member {
         return single_member::sync(p, at, memory);
@@ -34,7 +34,7 @@ pub(super) fn sync(p: &Pass<'_>, memory: &mut Memory) -> Step {
         return WAIT;
     };
     if let Some((_, left)) = memory.refusal(source, now) {
-        return Step::Wait(Requeue::After(left));
+        return CopyStep::Wait(Requeue::After(left));
     }
     // New references are synced before the spec that needs them, as before a new copy.
     let furnished = s.companions.allow_write();
@@ -68,7 +68,7 @@ pub(super) fn sync(p: &Pass<'_>, memory: &mut Memory) -> Step {
         let labels = destination.route.labels(s.profile()).into_iter();
         let labels = labels.map(|(key, value)| (key, json!(value))).collect();
         let mut step = reroute(p, copy, labels, true, WriteReason::MoveCopy, memory);
-        if let Step::Act(act) = &mut step
+        if let CopyStep::Act(act) = &mut step
             && copy.digest.city.as_ref() != Some(&destination.city)
         {
             let note = events::moved(s, source, copy, &destination.city);
@@ -94,7 +94,7 @@ pub(super) fn differs(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, m
 }
 
 /// Creates the copy, in a delivery policy if its object lives at one member.
-pub(super) fn create(p: &Pass<'_>, policy: Option<&str>, memory: &Memory) -> Step {
+pub(super) fn create(p: &Pass<'_>, policy: Option<&str>, memory: &Memory) -> CopyStep {
     let (Some(hub), Ok(destination)) = (&p.s.hub, &p.s.destination.to) else {
         return WAIT;
     };
@@ -102,10 +102,7 @@ pub(super) fn create(p: &Pass<'_>, policy: Option<&str>, memory: &Memory) -> Ste
         return step;
     }
     let Some(body) = &p.source.body else {
-        return Step::Read {
-            source: true,
-            copy: false,
-        };
+        return READ_SOURCE;
     };
     let body = render(p, body, hub, destination, policy);
     act(
@@ -115,7 +112,7 @@ pub(super) fn create(p: &Pass<'_>, policy: Option<&str>, memory: &Memory) -> Ste
 }
 
 /// Gives the copy the deployment's spec.
-pub(super) fn update(p: &Pass<'_>, copy: &Row<HubCopy>, policy: Option<&str>, memory: &Memory) -> Step {
+pub(super) fn update(p: &Pass<'_>, copy: &Row<HubCopy>, policy: Option<&str>, memory: &Memory) -> CopyStep {
     let (Some(hub), Ok(destination)) = (&p.s.hub, &p.s.destination.to) else {
         return WAIT;
     };
@@ -123,17 +120,15 @@ pub(super) fn update(p: &Pass<'_>, copy: &Row<HubCopy>, policy: Option<&str>, me
         return step;
     }
     let Some(body) = &p.source.body else {
-        return Step::Read {
-            source: true,
-            copy: false,
-        };
+        return READ_SOURCE;
     };
     let mut body = render(p, body, hub, destination, policy);
     body["metadata"]["uid"] = json!(&*copy.uid);
     let mut plan = Plan::one(apply(p.s, body, WriteReason::UpdateCopy));
     plan.notes.extend(pauses::changed(p.s));
-    let step = Step::Act(Box::new(Act::new(plan, written(p, memory, false))));
-    confirm_older(p, copy, step)
+    let mut act = Act::new(plan, written(p, memory, false));
+    confirm_older(p, copy, &mut act);
+    CopyStep::Act(Box::new(act))
 }
 
 /// Gives the copy to another policy by its labels, with one merge patch that removes Karmada's claim, so that Karmada schedules
@@ -145,7 +140,7 @@ pub(super) fn reroute(
     with_spec: bool,
     reason: WriteReason,
     memory: &Memory,
-) -> Step {
+) -> CopyStep {
     let (Some(hub), Ok(destination)) = (&p.s.hub, &p.s.destination.to) else {
         return WAIT;
     };
@@ -156,7 +151,7 @@ pub(super) fn reroute(
         (false, ..) => None,
         (true, Some(from), Some(to)) => Some((from, render(p, to, hub, destination, None))),
         (true, from, to) => {
-            return Step::Read {
+            return CopyStep::Read {
                 source: to.is_none(),
                 copy: from.is_none(),
             };
@@ -195,12 +190,11 @@ pub(super) fn reroute(
     let effect = Effect::main(copy_target(p.s), write, reason);
     let mut plan = Plan::one(effect);
     plan.notes.extend(pauses::changed(p.s).filter(|_| with_spec));
-    let step = Step::Act(Box::new(Act::new(plan, written(p, memory, true))));
+    let mut act = Act::new(plan, written(p, memory, true));
     if with_spec {
-        confirm_older(p, copy, step)
-    } else {
-        step
+        confirm_older(p, copy, &mut act);
     }
+    CopyStep::Act(Box::new(act))
 }
 
 /// The whole copy, with the mark of a suspended deployment.
@@ -223,22 +217,18 @@ fn render(
 }
 
 /// A write that syncs an older generation than the copy's is confirmed by a GET first, and reported.
-fn confirm_older(p: &Pass<'_>, copy: &Row<HubCopy>, step: Step) -> Step {
-    match step {
-        Step::Act(mut act) if conditions::is_older(p.source, copy) => {
-            act.needs_get = true;
-            act.plan.notes.push(events::rewound(p.s, p.source, copy));
-            Step::Act(act)
-        }
-        step => step,
+fn confirm_older(p: &Pass<'_>, copy: &Row<HubCopy>, act: &mut Act) {
+    if conditions::is_older(p.source, copy) {
+        act.needs_get = true;
+        act.plan.notes.push(events::rewound(p.s, p.source, copy));
     }
 }
 
 /// Permit for a write that makes Karmada work: no body is read or kept for a write that is not sent yet.
-pub(super) fn await_permit(p: &Pass<'_>, class: Class) -> Option<Step> {
+pub(super) fn await_permit(p: &Pass<'_>, class: Class) -> Option<CopyStep> {
     match p.permit {
-        Permit::Unasked => Some(Step::Permit(class)),
-        Permit::Wait(wait) => Some(Step::Wait(Requeue::After(wait))),
+        Permit::Unasked => Some(CopyStep::Permit(class)),
+        Permit::Wait(wait) => Some(CopyStep::Wait(Requeue::After(wait))),
         Permit::Granted => None,
     }
 }
@@ -274,7 +264,7 @@ fn unclaim() -> (Value, Value) {
     )
 }
 
-fn repair_claim(p: &Pass<'_>, copy: &Row<HubCopy>, memory: &mut Memory) -> Step {
+fn repair_claim(p: &Pass<'_>, copy: &Row<HubCopy>, memory: &mut Memory) -> CopyStep {
     let Pass { s, now, .. } = *p;
     if s.is_claim_right {
         memory.since.claim_mismatch = None;
@@ -285,7 +275,7 @@ fn repair_claim(p: &Pass<'_>, copy: &Row<HubCopy>, memory: &mut Memory) -> Step 
         (at + CLAIM_REPAIR_EVERY).max(since + CLAIM_PATIENCE)
     });
     if now.instant < due {
-        return Step::Wait(Requeue::After(due - now.instant));
+        return CopyStep::Wait(Requeue::After(due - now.instant));
     }
     let (labels, annotations) = unclaim();
     let patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version(),

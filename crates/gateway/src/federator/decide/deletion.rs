@@ -1,7 +1,7 @@
 //! Deletion of a deployment: its copy, the binding, companions and city policy, and our finalizers last (contract: federation.md
 //! §3.4).
 
-use super::{Pass, Step, WAIT, act, copy::delete_copy, single_member, source_target, status::report_own};
+use super::{CopyStep, Pass, WAIT, act, copy::delete_copy, single_member, source_target, status::report_own};
 use crate::{
     federator::{
         conditions,
@@ -19,7 +19,7 @@ use serde_json::json;
 use std::time::Duration;
 
 /// Deletes the copy, waits for its binding, companions and city policy, and removes the finalizers.
-pub(super) fn delete(p: &Pass<'_>, memory: &mut Memory) -> Step {
+pub(super) fn delete(p: &Pass<'_>, memory: &mut Memory) -> CopyStep {
     let Pass { s, source, now, .. } = *p;
     memory.bound |= s.binding.is_some();
     memory.member.note_binding(s.binding.as_ref());
@@ -52,7 +52,7 @@ pub(super) fn delete(p: &Pass<'_>, memory: &mut Memory) -> Step {
         return wait_for_cells(p, memory);
     }
     if !memory.bound && !released {
-        return Step::ConfirmGone;
+        return CopyStep::ConfirmGone;
     }
     // After `--release-after` garbage collection removes what the cells still hold: companions and policy stay as
     // long as the binding.
@@ -67,7 +67,7 @@ fn waited(p: &Pass<'_>) -> Duration {
     p.now.since_wall(p.source.digest.deleted.unwrap_or(p.now.wall))
 }
 
-pub(super) fn remove_finalizers(p: &Pass<'_>, memory: &Memory) -> Step {
+pub(super) fn remove_finalizers(p: &Pass<'_>, memory: &Memory) -> CopyStep {
     let ours = [keys::FEDERATOR_FINALIZER, keys::REFERENCED_DATA_FINALIZER];
     let rest = p.source.digest.finalizers.iter().map(|f| &**f);
     let rest: Vec<&str> = rest.filter(|f| !ours.contains(f)).collect();
@@ -79,13 +79,13 @@ pub(super) fn remove_finalizers(p: &Pass<'_>, memory: &Memory) -> Step {
 }
 
 /// Waits for the cells by event, and reports it after the grace period.
-fn wait_for_cells(p: &Pass<'_>, memory: &Memory) -> Step {
+fn wait_for_cells(p: &Pass<'_>, memory: &Memory) -> CopyStep {
     let waited = waited(p);
     let release = p.settings.release_after.map_or(Requeue::AwaitChange, |limit| {
         Requeue::After(limit.saturating_sub(waited))
     });
     if waited < GRACE_PERIOD {
-        return Step::Wait(release.earlier(Requeue::After(GRACE_PERIOD.saturating_sub(waited))));
+        return CopyStep::Wait(release.earlier(Requeue::After(GRACE_PERIOD.saturating_sub(waited))));
     }
     let since = p.source.digest.deleted.unwrap_or(p.now.wall);
     let condition = conditions::waiting_for_cells(p.s, p.source, since);

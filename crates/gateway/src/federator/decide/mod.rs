@@ -23,6 +23,7 @@ use crate::{
     rate_limit::{Class, Permit},
     reason::WriteReason,
     references,
+    settings::Settings,
     single_member::Probe,
 };
 use fedgate_api::{keys, names::HubNamespace};
@@ -33,7 +34,6 @@ use fedgate_engine::{
     store::table::Row,
 };
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// Reasons of the writes that bring a copy to the hub, each of which needs a permit.
 pub const WRITES: [WriteReason; 5] = [
@@ -44,18 +44,9 @@ pub const WRITES: [WriteReason; 5] = [
     WriteReason::SuspendCopy,
 ];
 
-/// Settings.
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// Interval at which each object may have one more status write.
-    pub status_interval: Duration,
-    /// Time after which a deletion stops waiting for cells; `None` is never.
-    pub release_after: Option<Duration>,
-}
-
 /// The next step for a deployment.
 #[derive(Debug)]
-pub enum Step {
+pub enum CopyStep {
     /// Read these bodies and decide again: the plan needs them.
     Read {
         /// The project's object.
@@ -99,9 +90,15 @@ impl Act {
 }
 
 /// Nothing to do until the next event.
-const WAIT: Step = Step::Wait(Requeue::AwaitChange);
+const WAIT: CopyStep = CopyStep::Wait(Requeue::AwaitChange);
 
-impl Step {
+/// Read the project's object, and decide again.
+const READ_SOURCE: CopyStep = CopyStep::Read {
+    source: true,
+    copy: false,
+};
+
+impl CopyStep {
     /// Limits the time until the next reconcile.
     fn by(self, next: Requeue) -> Self {
         match self {
@@ -126,8 +123,8 @@ impl Step {
     }
 }
 
-fn act(effect: Effect, applied: Memory) -> Step {
-    Step::Act(Box::new(Act::new(Plan::one(effect), applied)))
+fn act(effect: Effect, applied: Memory) -> CopyStep {
+    CopyStep::Act(Box::new(Act::new(Plan::one(effect), applied)))
 }
 
 /// The basis of the decision on a deployment that exists.
@@ -141,7 +138,7 @@ struct Pass<'a> {
 }
 
 /// Decides. What was observed updates the memory at once; the effect of a write on it belongs to the write ([`Act::applied`]).
-pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, now: Now) -> Step {
+pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Permit, now: Now) -> CopyStep {
     let Some(source) = &s.source else {
         *memory = Memory::default();
         return WAIT;
@@ -185,18 +182,18 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Pe
             return WAIT;
         }
         match carry(p, is_valid, memory) {
-            Step::Wait(later) => next = later,
+            CopyStep::Wait(later) => next = later,
             step => return step,
         }
     }
     if !s.complete || s.suspended {
-        return Step::Wait(next);
+        return CopyStep::Wait(next);
     }
     status::return_status(p, memory).by(next)
 }
 
 /// Announces the deployment, and brings its copy to the hub.
-fn carry(p: &Pass<'_>, is_valid: bool, memory: &mut Memory) -> Step {
+fn carry(p: &Pass<'_>, is_valid: bool, memory: &mut Memory) -> CopyStep {
     let Pass { s, source, .. } = *p;
     // A suspended project refuses the patch; a deployment that was announced before is carried as it was.
     if s.suspended && !is_announced(s, source) {

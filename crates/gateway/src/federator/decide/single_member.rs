@@ -2,7 +2,7 @@
 //! federator knows how a copy is written.
 
 use super::{
-    Act, Pass, Step, WAIT, act,
+    Act, CopyStep, Pass, WAIT, act,
     copy::{create, delete_copy, differs, reroute, update},
     deletion::remove_finalizers,
     status::report_own,
@@ -15,7 +15,7 @@ use crate::{
     single_member::{
         self, SingleMember,
         conditions::Faults,
-        decide::{Case, CopyWrite, Spec},
+        decide::{Case, CopyWrite, MemberStep, Spec},
     },
 };
 use fedgate_api::keys;
@@ -62,12 +62,12 @@ fn case<'a>(p: &Pass<'a>, at: &'a SingleMember, spec: &'a Spec) -> Case<'a> {
 }
 
 /// Brings the copy to its member, and keeps it there as the object is.
-pub(super) fn sync(p: &Pass<'_>, at: &SingleMember, memory: &mut Memory) -> Step {
+pub(super) fn sync(p: &Pass<'_>, at: &SingleMember, memory: &mut Memory) -> CopyStep {
     let refused = memory.refusal(p.source, p.now).map(|(_, left)| left);
     // A copy that is there goes on its way without a spec that the hub refuses.
     let goes_on = p.s.copy.is_some() && memory.refuses_spec(p.source, p.now);
     if let Some(left) = refused.filter(|_| !goes_on) {
-        return Step::Wait(Requeue::After(left));
+        return CopyStep::Wait(Requeue::After(left));
     }
     let is_taken = p.s.copy.as_ref().is_some_and(|copy| conditions::taken(p.s, copy));
     let step = if is_taken {
@@ -79,16 +79,16 @@ pub(super) fn sync(p: &Pass<'_>, at: &SingleMember, memory: &mut Memory) -> Step
     };
     match (refused, step) {
         (Some(left), step) => step.by(Requeue::After(left)),
-        (None, Step::Wait(next)) => {
+        (None, CopyStep::Wait(next)) => {
             memory.refused = None;
-            Step::Wait(next)
+            CopyStep::Wait(next)
         }
         (None, step) => step,
     }
 }
 
 /// Deletes the copy, waits until the member has nothing of it, and removes pin and finalizers.
-pub(super) fn delete(p: &Pass<'_>, at: &SingleMember, memory: &mut Memory) -> Step {
+pub(super) fn delete(p: &Pass<'_>, at: &SingleMember, memory: &mut Memory) -> CopyStep {
     if let Some((message, left)) = memory.refusal(p.source, p.now) {
         let condition = conditions::hub_refused(p.source, message);
         return report_own(p, &condition, memory).by(Requeue::After(left));
@@ -98,27 +98,26 @@ pub(super) fn delete(p: &Pass<'_>, at: &SingleMember, memory: &mut Memory) -> St
     carry_out(p, next, memory)
 }
 
-fn carry_out(p: &Pass<'_>, step: single_member::decide::Step, memory: &Memory) -> Step {
-    use single_member::decide::Step as Member;
+fn carry_out(p: &Pass<'_>, step: MemberStep, memory: &Memory) -> CopyStep {
     match (step, &p.s.copy) {
-        (Member::Wait(next), _) => Step::Wait(next),
-        (Member::Probe(probe), _) => Step::Probe(probe),
-        (Member::ConfirmGone, _) => Step::ConfirmGone,
-        (Member::Apply(effect), _) => act(*effect, memory.clone()),
-        (Member::Abandon(mut removal, message), _) => {
+        (MemberStep::Wait(next), _) => CopyStep::Wait(next),
+        (MemberStep::Probe(probe), _) => CopyStep::Probe(probe),
+        (MemberStep::ConfirmGone, _) => CopyStep::ConfirmGone,
+        (MemberStep::Apply(effect), _) => act(*effect, memory.clone()),
+        (MemberStep::Abandon(mut removal, message), _) => {
             removal.reason = WriteReason::AbandonMember.into();
             let mut plan = Plan::one(*removal);
             plan.notes
                 .push(event(p.s, p.source, true, "MemberAbandoned", "Deleting", message));
-            Step::Act(Box::new(Act::new(plan, memory.clone())))
+            CopyStep::Act(Box::new(Act::new(plan, memory.clone())))
         }
-        (Member::RefuseAbandonment(message), _) => {
+        (MemberStep::RefuseAbandonment(message), _) => {
             let plan = Plan::with_event(event(p.s, p.source, true, "AbandonRefused", "Deleting", message));
-            Step::Act(Box::new(Act::new(plan, memory.clone())))
+            CopyStep::Act(Box::new(Act::new(plan, memory.clone())))
         }
-        (Member::Report(condition, next), _) => report_own(p, &condition, memory).by(next),
-        (Member::Finish, _) => remove_finalizers(p, memory),
-        (Member::Delete(reason), Some(copy)) => {
+        (MemberStep::Report(condition, next), _) => report_own(p, &condition, memory).by(next),
+        (MemberStep::Finish, _) => remove_finalizers(p, memory),
+        (MemberStep::Delete(reason), Some(copy)) => {
             let step = act(delete_copy(p.s, copy, reason), memory.clone());
             if reason == WriteReason::ReplaceCopy {
                 step.after_get()
@@ -127,7 +126,7 @@ fn carry_out(p: &Pass<'_>, step: single_member::decide::Step, memory: &Memory) -
             }
         }
         (
-            Member::Write {
+            MemberStep::Write {
                 write,
                 policy,
                 is_takeover,
@@ -148,13 +147,13 @@ fn carry_out(p: &Pass<'_>, step: single_member::decide::Step, memory: &Memory) -
                 (CopyWrite::Create, _) => create(p, Some(&name), memory),
                 (_, None) => WAIT,
             };
-            if let Step::Act(act) = &mut step {
+            if let CopyStep::Act(act) = &mut step {
                 act.applied.since.undelivered = None;
                 act.applied.member.wrote(write, is_takeover, p.now);
             }
             step
         }
-        (Member::Delete(_), None) => WAIT,
+        (MemberStep::Delete(_), None) => WAIT,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Returns the copy's status, with the gateway's own conditions, to the project.
 
-use super::{Act, Pass, Step, WAIT, single_member, source_target};
+use super::{Act, CopyStep, Pass, READ_SOURCE, WAIT, single_member, source_target};
 use crate::{
     federator::{
         conditions,
@@ -27,14 +27,14 @@ use serde_json::{Value, json};
 use std::{slice, time::Duration};
 
 /// Writes the project's status if that changes anything and is due.
-pub(super) fn return_status(p: &Pass<'_>, memory: &mut Memory) -> Step {
+pub(super) fn return_status(p: &Pass<'_>, memory: &mut Memory) -> CopyStep {
     let Pass { s, source, now, .. } = *p;
     let resolving = s.companions.references.as_ref().is_some_and(|r| r.resolving);
     if resolving && conditions::invalid(s, source).is_none() {
         // While lists are incomplete a difference may be temporary and is not written.
         let waited = now.since(*memory.since.unresolved.get_or_insert(now.instant));
         if waited < GRACE_PERIOD {
-            return Step::Wait(Requeue::After(GRACE_PERIOD.saturating_sub(waited)));
+            return CopyStep::Wait(Requeue::After(GRACE_PERIOD.saturating_sub(waited)));
         }
     } else {
         memory.since.unresolved = None;
@@ -95,7 +95,7 @@ pub(super) fn return_status(p: &Pass<'_>, memory: &mut Memory) -> Step {
         if !own.iter().any(|c| changed(&c)) {
             memory.since.only_true = None;
         }
-        return Step::Wait(next);
+        return CopyStep::Wait(next);
     }
     if notes_conditions(source, memory) && !is_unreturned {
         return note_conditions(p, &own, memory).by(next);
@@ -107,7 +107,7 @@ pub(super) fn return_status(p: &Pass<'_>, memory: &mut Memory) -> Step {
         WriteKind::Progress
     };
     if let Some(wait) = throttle(p, memory, write_kind) {
-        return Step::Wait(next.earlier(Requeue::After(wait)));
+        return CopyStep::Wait(next.earlier(Requeue::After(wait)));
     }
     write_status(p, report, WriteReason::ReturnStatus, &own, memory).by(next)
 }
@@ -159,15 +159,15 @@ fn returns_bare(p: &Pass<'_>, memory: &Memory) -> bool {
 }
 
 /// Takes the annotation off: the status has the conditions again.
-fn end_note(p: &Pass<'_>, memory: &Memory) -> Step {
+fn end_note(p: &Pass<'_>, memory: &Memory) -> CopyStep {
     if let Some(wait) = throttle(p, memory, WriteKind::Progress) {
-        return Step::Wait(Requeue::After(wait));
+        return CopyStep::Wait(Requeue::After(wait));
     }
     let applied = Memory {
         pruned: None,
         ..written(p, memory)
     };
-    Step::Act(Box::new(Act::new(Plan::one(note(p, &Value::Null)), applied)))
+    CopyStep::Act(Box::new(Act::new(Plan::one(note(p, &Value::Null)), applied)))
 }
 
 /// The write of the annotation.
@@ -181,16 +181,13 @@ fn note(p: &Pass<'_>, text: &Value) -> Effect {
 }
 
 /// Writes the gateway's own conditions to the annotation, those of other types in it stay.
-fn note_conditions(p: &Pass<'_>, own: &[OwnCondition], memory: &Memory) -> Step {
+fn note_conditions(p: &Pass<'_>, own: &[OwnCondition], memory: &Memory) -> CopyStep {
     let Pass { s, source, now, .. } = *p;
     if let Some(wait) = throttle(p, memory, WriteKind::Progress) {
-        return Step::Wait(Requeue::After(wait));
+        return CopyStep::Wait(Requeue::After(wait));
     }
     let Some(body) = &source.body else {
-        return Step::Read {
-            source: true,
-            copy: false,
-        };
+        return READ_SOURCE;
     };
     let annotations = body.metadata.annotations.as_ref();
     let noted = annotations.and_then(|all| all.get(keys::CONDITIONS));
@@ -221,7 +218,7 @@ fn note_conditions(p: &Pass<'_>, own: &[OwnCondition], memory: &Memory) -> Step 
     if memory.pruned.is_some() && source.digest.conditions != ConditionsAt::Annotation {
         plan.notes.push(events::pruned(s, source));
     }
-    Step::Act(Box::new(Act::new(plan, written(p, memory))))
+    CopyStep::Act(Box::new(Act::new(plan, written(p, memory))))
 }
 
 /// The memory after a write.
@@ -240,7 +237,7 @@ fn write_status(
     reason: WriteReason,
     own: &[OwnCondition],
     memory: &Memory,
-) -> Step {
+) -> CopyStep {
     let Pass { s, source, now, .. } = *p;
     if report.is_none() && notes_conditions(source, memory) {
         return note_conditions(p, own, memory);
@@ -254,7 +251,7 @@ fn write_status(
         Some(body) => body.data.get("status").cloned().unwrap_or_else(|| json!({})),
         None if report.is_none() && source.digest.status.is_absent() => json!({}),
         None => {
-            return Step::Read {
+            return CopyStep::Read {
                 source: report.is_none(),
                 copy: report.is_some(),
             };
@@ -283,7 +280,7 @@ fn write_status(
     effect.endpoint = Endpoint::Status;
     let mut plan = Plan::one(effect);
     plan.notes.extend(events::of_conditions(s, source, own));
-    Step::Act(Box::new(Act::new(plan, written(p, memory))))
+    CopyStep::Act(Box::new(Act::new(plan, written(p, memory))))
 }
 
 /// The condition types that a write without a report replaces: those that it sets, and conditions of references
@@ -298,7 +295,7 @@ fn replaced(s: &Snapshot, source: &Row<Source>, own: &[OwnCondition]) -> Vec<Str
 }
 
 /// Tells the tenant why the deployment does not reach the hub; `None` if its status says so.
-pub(super) fn report_delay(p: &Pass<'_>, delay: &Delay, memory: &Memory) -> Option<Step> {
+pub(super) fn report_delay(p: &Pass<'_>, delay: &Delay, memory: &Memory) -> Option<CopyStep> {
     let mut own_types = p.s.profile().status.own_conditions.iter();
     let is_reported = own_types.any(|kind| kind == FEDERATED);
     let own = [delay.condition(p.source.digest.generation)];
@@ -308,12 +305,12 @@ pub(super) fn report_delay(p: &Pass<'_>, delay: &Delay, memory: &Memory) -> Opti
 }
 
 /// Writes a condition of the gateway to the project, unless that is suspended, and nothing to the hub.
-pub(super) fn report_own(p: &Pass<'_>, own: &OwnCondition, memory: &Memory) -> Step {
+pub(super) fn report_own(p: &Pass<'_>, own: &OwnCondition, memory: &Memory) -> CopyStep {
     if p.s.suspended || p.source.digest.status.has_condition(own) {
         return WAIT;
     }
     if let Some(wait) = throttle(p, memory, WriteKind::Progress) {
-        return Step::Wait(Requeue::After(wait));
+        return CopyStep::Wait(Requeue::After(wait));
     }
     let own = slice::from_ref(own);
     write_status(p, None, WriteReason::ReturnStatus, own, memory)

@@ -1,7 +1,7 @@
 //! The copy of a suspended deployment. Its mark is written by itself where the copy cannot be updated as a whole, e.g. because
 //! the deployment is invalid: no tenant keeps its cells running by an edit that is not carried.
 
-use super::{Act, Pass, Step, copy::await_permit, copy_target};
+use super::{Act, CopyStep, Pass, copy::await_permit, copy_target};
 use crate::{
     federator::{
         conditions,
@@ -20,7 +20,7 @@ use fedgate_engine::{
 use serde_json::{Value, json};
 
 /// Marks the copy, or takes the mark off.
-pub(super) fn suspend(p: &Pass<'_>, memory: &Memory) -> Option<Step> {
+pub(super) fn suspend(p: &Pass<'_>, memory: &Memory) -> Option<CopyStep> {
     let Pass { s, source, .. } = *p;
     let key = s.profile().suspension_mark()?;
     let copy = unmarked(s)?;
@@ -36,7 +36,7 @@ pub(super) fn suspend(p: &Pass<'_>, memory: &Memory) -> Option<Step> {
     let effect = Effect::main(copy_target(s), Write::Merge { patch }, WriteReason::SuspendCopy);
     let mut plan = Plan::one(effect);
     plan.notes.extend(pauses::changed(s));
-    Some(Step::Act(Box::new(Act::new(plan, memory.clone()))))
+    Some(CopyStep::Act(Box::new(Act::new(plan, memory.clone()))))
 }
 
 /// The copy, if its mark is not that of its deployment and is written by itself.

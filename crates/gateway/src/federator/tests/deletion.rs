@@ -115,7 +115,7 @@ async fn a_copy_that_the_hub_does_not_let_go_is_asked_for_once_in_five_minutes()
 async fn released_it_waits_for_nothing_that_a_dead_cell_holds() {
     let settings = Settings {
         release_after: Some(Duration::from_secs(60)),
-        ..SETTINGS
+        ..testing::settings()
     };
     let mut c = hub_copy();
     c["metadata"]["deletionTimestamp"] = json!("2026-05-04T10:00:00Z");
@@ -151,7 +151,7 @@ async fn a_restart_neither_says_it_anew_nor_begins_to_wait_anew() {
     idle(decide(&s, &mut Memory::default(), &SETTINGS, hour));
     let settings = Settings {
         release_after: Some(Duration::from_secs(600)),
-        ..SETTINGS
+        ..testing::settings()
     };
     let mut copied = snapshot(&told, Some(&hub_copy()));
     copied.binding = s.binding.clone();

@@ -205,7 +205,7 @@ async fn to_the_second_a_cell_is_named_and_its_deployment_released() {
     let decided = |release_after, at| {
         let settings = Settings {
             release_after,
-            ..SETTINGS
+            ..testing::settings()
         };
         decide(&s, &mut Memory::default(), &settings, at)
     };

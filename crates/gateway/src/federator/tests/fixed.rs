@@ -205,7 +205,8 @@ impl World {
     /// The lists of cities and routes that the hub namespace is to reach.
     fn reached(&self) -> (Vec<String>, usize) {
         let cities = self.index.cities_of_kind(self.kind, HUB);
-        let routes = self.index.routes_of_kind(self.kind, HUB);
+        let destinations = self.index.destinations_of_kind(self.kind, HUB);
+        let routes: BTreeSet<Route> = destinations.into_iter().map(|to| to.route).collect();
         (cities.iter().map(ToString::to_string).collect(), routes.len())
     }
 }

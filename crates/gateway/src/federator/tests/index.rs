@@ -7,6 +7,7 @@ use crate::{
     index::{
         GatewayIndex, TableId,
         fixture::{self, HUB, hub_namespace, shop},
+        intents::Withdrawal,
     },
     testing::{Rig, refusal},
 };
@@ -203,7 +204,7 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
         panic!("a copy is made");
     };
     assert_eq!(plan.effects[0].reason.label(), "create_copy");
-    let going = (HUB.into(), dfw.clone());
+    let going = (HUB.into(), Withdrawal::Policy("city-dfw".into()));
     rig.context.index.lock().intents.withdrawing.insert(going);
     assert!(!arrival::note_sent(&ctx, &s, &plan));
     rig.context.index.lock().intents.withdrawing.clear();

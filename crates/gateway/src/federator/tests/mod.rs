@@ -19,7 +19,7 @@ mod status;
 mod suspension;
 
 use super::{
-    decide::{Settings, Step},
+    decide::CopyStep,
     destination::{Destination, Labels},
     events,
     memory::{GRACE_PERIOD, Memory},
@@ -34,7 +34,9 @@ use crate::{
     },
     rate_limit::{Class, Permit},
     references::Resolution,
+    settings::Settings,
     single_member::{MemberApi, Probe},
+    testing,
 };
 use fedgate_api::{
     keys,
@@ -43,7 +45,6 @@ use fedgate_api::{
 use fedgate_engine::{
     clock::Now,
     plan::{Effect, Endpoint, Plan, Prepared, Requeue, Write},
-    reconcile::memory::MemoryUpdate,
     store::table::Row,
 };
 use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerKind};
@@ -62,10 +63,7 @@ static COMPANIONS: LazyLock<Arc<CompanionKinds>> =
     LazyLock::new(|| Arc::new(CompanionKinds::of(KINDS.iter())));
 
 const HUB: &str = "ns-6d1f0c52";
-const SETTINGS: Settings = Settings {
-    status_interval: Duration::from_millis(250),
-    release_after: None,
-};
+static SETTINGS: LazyLock<Settings> = LazyLock::new(testing::settings);
 const CLAIM: &str = "propagationpolicy.karmada.io/name";
 
 fn now() -> Now {
@@ -235,10 +233,16 @@ enum Action {
     Apply(Plan<Prepared>),
 }
 
-/// A decision, and the memory before and after its plan is applied.
+/// The memory before and after a plan is applied.
+struct MemoryUpdate {
+    observed: Memory,
+    applied: Memory,
+}
+
+/// A decision, and the memory that it leads to.
 struct Decision {
     action: Action,
-    memory: MemoryUpdate<Memory>,
+    memory: MemoryUpdate,
 }
 
 fn decision(s: &Snapshot, memory: &Memory, settings: &Settings, permit: Permit, now: Now) -> Decision {
@@ -246,12 +250,12 @@ fn decision(s: &Snapshot, memory: &Memory, settings: &Settings, permit: Permit, 
     let step = super::decide::decide(s, &mut observed, settings, permit, now);
     let mut applied = observed.clone();
     let action = match step {
-        Step::Read { source, copy } => Action::Read { source, copy },
-        Step::ConfirmGone => Action::ConfirmGone,
-        Step::Probe(probe) => Action::Probe(probe),
-        Step::Permit(class) => Action::Permit(class),
-        Step::Wait(next) => Action::Apply(Plan::wait(next)),
-        Step::Act(act) => {
+        CopyStep::Read { source, copy } => Action::Read { source, copy },
+        CopyStep::ConfirmGone => Action::ConfirmGone,
+        CopyStep::Probe(probe) => Action::Probe(probe),
+        CopyStep::Permit(class) => Action::Permit(class),
+        CopyStep::Wait(next) => Action::Apply(Plan::wait(next)),
+        CopyStep::Act(act) => {
             applied = act.applied;
             if act.needs_get {
                 Action::Confirm(act.plan)

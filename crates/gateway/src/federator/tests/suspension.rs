@@ -126,7 +126,7 @@ async fn deletions_go_on() {
     s.binding = Some(binding());
     let settings = Settings {
         release_after: Some(Duration::from_hours(2)),
-        ..SETTINGS
+        ..testing::settings()
     };
     let (effects, next) = plan(decide(&s, &mut memory, &settings, now()));
     assert_eq!(

@@ -1,7 +1,7 @@
 //! The objects that the hub needs before a copy may go there: the Namespace with its city, and the policies that deliver both.
 
-use crate::index::GatewayIndex;
-use crate::route::{CityRoute, Route};
+use crate::index::{GatewayIndex, intents::Withdrawal};
+use crate::route::CityRoute;
 use fedgate_api::names::city_set_policy;
 use fedgate_kinds::KindId;
 use std::sync::Arc;
@@ -28,12 +28,8 @@ impl GatewayIndex {
     /// The first thing that a copy on this route lacks; nothing if Namespace and policy are in place.
     pub fn lacking(&self, kind: KindId, hub_namespace: &str, to: &CityRoute) -> Option<Lacking> {
         let CityRoute { city, route } = to;
-        let leaves = |route| {
-            self.intents
-                .withdrawing
-                .contains(&(Arc::from(hub_namespace), route))
-        };
-        if leaves(Route::City(city.clone())) || leaves(route.clone()) {
+        let narrowed = (Arc::from(hub_namespace), Withdrawal::City(city.clone()));
+        if self.intents.withdrawing.contains(&narrowed) {
             return Some(Lacking::LeavingPolicy);
         }
         let namespace = self.hub.namespaces.get("", hub_namespace);
@@ -58,7 +54,9 @@ impl GatewayIndex {
             return None;
         }
         match self.policy_of(kind, hub_namespace, route) {
-            Some((_, policy)) if policy.deleting => Some(Lacking::LeavingPolicy),
+            Some((name, policy)) if policy.deleting || self.is_policy_withdrawn(hub_namespace, name) => {
+                Some(Lacking::LeavingPolicy)
+            }
             Some(_) => None,
             None => Some(Lacking::Policy),
         }

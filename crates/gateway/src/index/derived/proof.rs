@@ -1,7 +1,7 @@
 //! Decides whether absence from the index proves that an object does not exist. Absence counts only in complete lists
 //! whose watches work: while the watches of a plane fail, the gateway keeps everything that came from that plane.
 
-use crate::index::{GatewayIndex, TableId, tables::AnyTable};
+use crate::index::{GatewayIndex, TableId};
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::key::{Key, Plane};
 
@@ -9,21 +9,14 @@ impl GatewayIndex {
     /// True if absence on the hub is proof.
     pub fn hub_proves(&self) -> bool {
         let hub = &self.hub;
-        let mut tables = self
-            .on_hub()
-            .filter(|table| table.is_awaited() && *table != TableId::Pins);
         self.hub_ready()
             && hub.clusters.proves()
-            && tables.all(|table| hub.table(table).is_some_and(AnyTable::proves))
+            && self.hub_lists_are(|table| table.proves(), |table| table != TableId::Pins)
     }
 
     /// True if absence in a project is proof.
     pub fn project_proves(&self, key: &ProjectKey) -> bool {
-        self.project_ready(key)
-            && self.projects.get(key).is_some_and(|project| {
-                let mut tables = self.in_project().filter(|table| table.is_awaited());
-                tables.all(|table| project.table(table).is_some_and(AnyTable::proves))
-            })
+        self.project_ready(key) && self.project_lists_are(key, |table| table.proves())
     }
 
     /// Project that owns a hub namespace; without an owner, the project that the labels name, if it alone has their

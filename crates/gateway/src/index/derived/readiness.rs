@@ -56,16 +56,26 @@ impl GatewayIndex {
     /// True if the hub's lists of the first phase are complete: Namespaces with their owners, the policies that deliver
     /// them, companions, copies and pins.
     pub fn hub_specs_synced(&self) -> bool {
-        let mut tables = self
-            .on_hub()
-            .filter(|table| table.is_awaited() && table.is_first_phase());
-        tables.all(|table| self.hub.table(table).is_some_and(AnyTable::synced))
+        self.hub_lists_are(|table| table.synced(), TableId::is_first_phase)
     }
 
     /// True if the hub's lists of both phases are complete.
     pub fn hub_ready(&self) -> bool {
-        let mut tables = self.on_hub().filter(|table| table.is_awaited());
-        tables.all(|table| self.hub.table(table).is_some_and(AnyTable::synced))
+        self.hub_lists_are(|table| table.synced(), |_| true)
+    }
+
+    /// True if all lists of the hub that all controllers wait for, and that count, are so.
+    pub(super) fn hub_lists_are(&self, are: fn(&dyn AnyTable) -> bool, count: fn(TableId) -> bool) -> bool {
+        let mut tables = self.on_hub().filter(|table| table.is_awaited() && count(*table));
+        tables.all(|table| self.hub.table(table).is_some_and(are))
+    }
+
+    /// True if all lists of a project that all controllers wait for are so.
+    pub(super) fn project_lists_are(&self, key: &ProjectKey, are: fn(&dyn AnyTable) -> bool) -> bool {
+        self.projects.get(key).is_some_and(|project| {
+            let mut tables = self.in_project().filter(|table| table.is_awaited());
+            tables.all(|table| project.table(table).is_some_and(are))
+        })
     }
 
     /// True if the project's lists of the first phase are complete, its UID is known, its plane is no other one that the
@@ -79,11 +89,7 @@ impl GatewayIndex {
 
     /// True if every list that all controllers need of the project is complete, its UID is known, and no other hub has it.
     pub fn project_ready(&self, key: &ProjectKey) -> bool {
-        self.project_specs_synced(key)
-            && self.projects.get(key).is_some_and(|project| {
-                let mut tables = self.in_project().filter(|table| table.is_awaited());
-                tables.all(|table| project.table(table).is_some_and(AnyTable::synced))
-            })
+        self.project_specs_synced(key) && self.project_lists_are(key, |table| table.synced())
     }
 
     /// True if specs of a project may be synced to the hub.

@@ -103,7 +103,7 @@ impl GatewayIndex {
                 }
                 Change::Binding(change) => {
                     let template = change.template.as_ref();
-                    let binding = template.and_then(|(kind, name)| self.binding(*kind, &change.hub, name));
+                    let binding = template.and_then(|of| self.binding(of.kind, &of.hub, &of.name));
                     let cells = binding.map_or_else(Vec::new, |row| row.digest.clusters.to_vec());
                     self.touch_hub(&change.hub, &cells);
                 }

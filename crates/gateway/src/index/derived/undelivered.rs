@@ -181,16 +181,7 @@ impl GatewayIndex {
                 } => self.track_namespace(hub, false),
                 Change::Suspension { project } => self.track_plane(&Plane::Project(project.clone())),
                 Change::ProjectNamespace { left: Some(hub), .. } => self.undelivered.forget(hub),
-                Change::Keys(_)
-                | Change::HubNamespace { .. }
-                | Change::CityPolicy { .. }
-                | Change::Cluster { .. }
-                | Change::Binding(_)
-                | Change::Copy { .. }
-                | Change::Companion { .. }
-                | Change::ProjectNamespace { left: None, .. }
-                | Change::Source(SourceChange { hub: None, .. })
-                | Change::Payload { .. } => {}
+                _ => {}
             }
         }
     }

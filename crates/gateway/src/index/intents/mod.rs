@@ -14,7 +14,7 @@ pub mod delivery;
 use super::{
     NamespaceOwner, ObjectRef, derived::withheld::Withheld, single_member::requested::RequestedPolicies,
 };
-use crate::route::{CityRoute, Route};
+use crate::route::CityRoute;
 use delivery::Deliveries;
 use fedgate_api::names::CityCode;
 use fedgate_engine::{
@@ -29,6 +29,15 @@ use std::{
 };
 use tokio::time::Instant;
 
+/// A delivery or a policy that a controller withdraws from a hub namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Withdrawal {
+    /// The delivery of the Namespace to this city.
+    City(CityCode),
+    /// The policy of this name.
+    Policy(Arc<str>),
+}
+
 /// State that no row says; see the module.
 #[derive(Debug, Default)]
 pub struct Intents {
@@ -37,9 +46,8 @@ pub struct Intents {
     /// Time at which the last object of a city left a hub namespace (or was found gone), for the linger, by hub
     /// namespace.
     pub lingering: HashMap<Arc<str>, BTreeMap<CityCode, Instant>>,
-    /// Routes of a hub namespace whose policy or delivery is being removed right now, that of a city for the delivery of
-    /// the Namespace: nothing may rely on them.
-    pub withdrawing: HashSet<(Arc<str>, Route)>,
+    /// Deliveries and policies that are being withdrawn from hub namespaces right now: nothing may rely on them.
+    pub withdrawing: HashSet<(Arc<str>, Withdrawal)>,
     /// Policies that objects which live at one member are about to be given to.
     pub requested: RequestedPolicies,
     /// Destinations of the copies whose write to the hub has no known result: until it is known, the objects that they

@@ -94,19 +94,10 @@ impl Ending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent(u32);
 
-/// Meaning of a [`SpecSize`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpecSize {
-    /// Number of bytes as JSON.
-    Bytes(u32),
-    /// More levels of lists and maps than [`LEVEL_LIMIT`].
-    Deep,
-    /// More bytes than are read of an object, or bytes that cannot be read.
-    Unread,
-}
-
 impl Extent {
+    /// More levels of lists and maps than [`LEVEL_LIMIT`].
     const DEEP: Self = Self(u32::MAX - 1);
+    /// More bytes than are read of an object, or bytes that cannot be read.
     const UNREAD: Self = Self(u32::MAX);
 
     /// Measures the fields of an object.
@@ -128,31 +119,22 @@ impl Extent {
             .unwrap_or(Self::UNREAD)
     }
 
-    /// The size as what it means for a delivery.
-    pub fn verdict(self) -> SpecSize {
-        match self {
-            Self::DEEP => SpecSize::Deep,
-            Self::UNREAD => SpecSize::Unread,
-            Self(bytes) => SpecSize::Bytes(bytes),
-        }
-    }
-
     /// True if a spec of this size is synced under this limit in bytes.
     pub fn fits(self, largest: u32) -> bool {
-        matches!(self.verdict(), SpecSize::Bytes(bytes) if bytes <= largest)
+        self.0 <= largest.min(Self::DEEP.0 - 1)
     }
 
     /// Text for people about a spec that does not fit, with the next step.
     pub fn too_much(self, largest: u32) -> String {
-        match self.verdict() {
-            SpecSize::Bytes(bytes) => format!(
-                "the spec has {bytes} bytes as JSON, at most {largest} are carried; make it smaller, for example by data in a ConfigMap that it references"
-            ),
-            SpecSize::Deep => format!(
+        match self {
+            Self::DEEP => format!(
                 "the spec has more than {LEVEL_LIMIT} levels of lists and maps, which are the most that are carried; nest it less deeply"
             ),
-            SpecSize::Unread => format!(
+            Self::UNREAD => format!(
                 "the object is too large to be read, at most {largest} bytes of its spec are carried; make it smaller"
+            ),
+            Self(bytes) => format!(
+                "the spec has {bytes} bytes as JSON, at most {largest} are carried; make it smaller, for example by data in a ConfigMap that it references"
             ),
         }
     }

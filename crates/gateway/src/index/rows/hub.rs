@@ -206,7 +206,7 @@ impl CitySet {
         let named = names::city_set(&cities).as_deref() == Some(names::plain_set(set));
         Self {
             cities: named.then_some(cities),
-            exact: named && policy_spec::matches_spec(spec, &wanted),
+            exact: named && policy_spec::digest(spec) == policy_spec::digest(&wanted),
             is_intruder,
         }
     }
@@ -217,10 +217,10 @@ impl CitySet {
 pub struct CityPolicy {
     /// The federated kind and the route that it selects; `None` if its spec is not of our form.
     pub selects: Option<(KindId, Route)>,
-    /// True if every owned field is as we write it.
-    pub exact: bool,
-    /// Digest of the `spec` of a delivery policy, by its name; comparable with [`policy_spec::digest`].
-    pub delivery_spec: Option<Digest>,
+    /// True for the name of a delivery policy.
+    pub is_delivery: bool,
+    /// Digest of its `spec`, as [`policy_spec::digest`]; `None` for a policy that is neither of our form nor has our name.
+    pub spec: Option<Digest>,
     /// True if it is another client's, and can take what is in a Namespace `ns-*` of the hub.
     pub is_intruder: bool,
 }
@@ -230,6 +230,12 @@ impl CityPolicy {
     pub fn is_ours(&self, name: &str, kinds: &PerKind<FederatedKind>) -> bool {
         let selects = self.selects.as_ref();
         selects.is_some_and(|(id, route)| route.is_policy_name(&kinds[*id], name))
+    }
+
+    /// True if it selects the copies of a kind that have this route.
+    pub fn selects_route(&self, kind: KindId, route: &Route) -> bool {
+        let selects = self.selects.as_ref();
+        selects.is_some_and(|(of, selected)| *of == kind && selected == route)
     }
 
     /// Digests a `PropagationPolicy`.
@@ -247,15 +253,12 @@ impl CityPolicy {
         });
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
         let name = object.metadata.name.as_deref().unwrap_or_default();
-        let exact = found.as_ref().is_some_and(|(index, route)| {
-            policy_spec::matches_spec(spec, &policy_spec::route_spec(&kinds[*index], namespace, route))
-        });
         let is_delivery = policy::is_policy_name(kinds, name);
         Self {
             is_intruder: found.is_none() && !is_delivery && policy_spec::takes_ours(spec, namespace, kinds),
+            spec: (found.is_some() || is_delivery).then(|| policy_spec::digest(spec)),
             selects: found,
-            exact,
-            delivery_spec: is_delivery.then(|| policy_spec::digest(spec)),
+            is_delivery,
         }
     }
 }

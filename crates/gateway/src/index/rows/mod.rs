@@ -17,7 +17,7 @@ mod workload;
 pub use companion::{Companion, Payload, payload_of};
 pub use delivery::{Delivery, Item};
 pub use deployment::{
-    Extent, HubCopy, Lacks, ReferenceAnnotations, Routed, Source, SpecSize, guard_holds, template_digest,
+    Extent, HubCopy, Lacks, ReferenceAnnotations, Routed, Source, guard_holds, template_digest,
 };
 pub use hub::{
     Binding, Cell, CityPolicy, CitySet, ClusterReady, HubNamespaceDigest, InterpreterDigest, Template,

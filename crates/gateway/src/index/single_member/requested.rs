@@ -1,64 +1,60 @@
 //! Delivery policies that copies and companions have, or are about to be given to: they are made first, and stay.
 
 use super::DeliveryPolicy;
-use crate::{index::GatewayIndex, policy_spec};
-use fedgate_engine::{
-    diff::Digest,
-    key::Key,
-    random::{HashMap, HashSet},
+use crate::{
+    index::{GatewayIndex, intents::Withdrawal},
+    policy_spec,
 };
+use fedgate_engine::{diff::Digest, key::Key, random::HashMap};
 use fedgate_kinds::{FederatedKind, PerKind};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-/// The requested delivery policies, and those that are being deleted.
+/// The requested delivery policies by hub namespace and by the key of the object that is to have each.
 #[derive(Debug, Default)]
-pub struct RequestedPolicies {
-    by_hub: HashMap<Arc<str>, HashMap<Key, DeliveryPolicy>>,
-    /// Hub namespaces and names of policies that are being deleted: nothing may be given to them.
-    pub withdrawing: HashSet<(Arc<str>, Arc<str>)>,
-}
+pub struct RequestedPolicies(HashMap<Arc<str>, HashMap<Key, DeliveryPolicy>>);
 
 impl RequestedPolicies {
     /// Records the policy that the object of a key in a hub namespace is to have. Returns true if it was to have another one.
     pub fn request(&mut self, hub: &Arc<str>, key: &Key, policy: Option<&DeliveryPolicy>) -> bool {
-        let of = self.by_hub.entry(hub.clone()).or_default();
+        let of = self.0.entry(hub.clone()).or_default();
         let had = match policy {
             Some(policy) => of.insert(key.clone(), policy.clone()),
             None => of.remove(key),
         };
         if of.is_empty() {
-            self.by_hub.remove(hub);
+            self.0.remove(hub);
         }
         had.as_ref() != policy
     }
 
     /// The policies that are requested in a hub namespace.
     pub fn of(&self, hub: &str) -> BTreeSet<&DeliveryPolicy> {
-        let requested = self.by_hub.get(hub).into_iter();
+        let requested = self.0.get(hub).into_iter();
         requested.flat_map(HashMap::values).collect()
     }
 
     /// Drops the records of all but these hub namespaces.
     pub fn retain(&mut self, wanted: impl Fn(&Arc<str>) -> bool) {
-        self.by_hub.retain(|hub, _| wanted(hub));
-        self.withdrawing.retain(|(hub, _)| wanted(hub));
+        self.0.retain(|hub, _| wanted(hub));
     }
 }
 
 impl GatewayIndex {
-    /// The delivery policies of a hub namespace that are there and are not being deleted, each with the digest of its `spec`.
+    /// True if the policy of this name is being deleted, although its row may not show that yet.
+    pub fn is_policy_withdrawn(&self, hub: &str, name: &Arc<str>) -> bool {
+        let withdrawal = || (Arc::from(hub), Withdrawal::Policy(name.clone()));
+        !self.intents.withdrawing.is_empty() && self.intents.withdrawing.contains(&withdrawal())
+    }
+
+    /// The policies of a hub namespace that are there and are not being deleted, each with the digest of its `spec`.
     pub fn delivery_policies(&self, hub: &str) -> BTreeMap<Arc<str>, Digest> {
-        let leaving = &self.intents.requested.withdrawing;
         let there = self.hub.city_policies.in_namespace(hub);
-        let there = there.filter(|(name, row)| {
-            let leaves = || leaving.contains(&(Arc::from(hub), (*name).clone()));
-            !row.deleting && (leaving.is_empty() || !leaves())
-        });
+        let there = there.filter(|(name, row)| !row.deleting && !self.is_policy_withdrawn(hub, name));
         there
-            .filter_map(|(name, row)| Some((name.clone(), row.digest.delivery_spec?)))
+            .filter_map(|(name, row)| Some((name.clone(), row.digest.spec?)))
             .collect()
     }
 

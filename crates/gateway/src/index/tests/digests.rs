@@ -1,8 +1,8 @@
 //! Tests of the digests: each field is read from its path, and no other field is read.
 
 use super::super::rows::{
-    Binding, CityPolicy, HubCopy, InterpreterDigest, LEVEL_LIMIT, Payload, Projection, Source, SpecSize,
-    Strings, WriteBackDigest, size_of, template_digest,
+    Binding, CityPolicy, HubCopy, InterpreterDigest, LEVEL_LIMIT, Payload, Projection, Source, Strings,
+    WriteBackDigest, size_of, template_digest,
 };
 use fedgate_api::keys;
 use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerKind};
@@ -54,16 +54,13 @@ fn a_payloads_digest_is_of_its_values_and_its_size_that_of_their_bytes() {
 
 #[test]
 fn as_many_levels_as_are_allowed_are_carried_and_as_many_bytes() {
-    let much = |levels| source(&json!({"spec": nested(levels)})).extent.verdict();
-    assert!(matches!(much(LEVEL_LIMIT), SpecSize::Bytes(_)));
-    assert_eq!(much(LEVEL_LIMIT + 1), SpecSize::Deep);
+    let much = |levels| source(&json!({"spec": nested(levels)})).extent;
+    assert!(much(LEVEL_LIMIT).fits(u32::MAX));
+    assert!(much(LEVEL_LIMIT + 1).too_much(u32::MAX).contains("levels"));
     assert_ne!(size_of(&nested(LEVEL_LIMIT)), u32::MAX);
     assert_eq!(size_of(&nested(LEVEL_LIMIT + 1)), u32::MAX);
     let of = source(&json!({"spec": "x"}));
-    let SpecSize::Bytes(bytes) = of.extent.verdict() else {
-        panic!("{:?}", of.extent);
-    };
-    assert!(of.fits(bytes) && !of.fits(bytes - 1));
+    assert!(of.fits(3) && !of.fits(2), "{:?}", of.extent);
     assert!(!source(&json!({"spec": nested(LEVEL_LIMIT + 1)})).fits(u32::MAX));
 }
 

@@ -12,7 +12,7 @@ use crate::{
     single_member::referrers::CompanionRef,
 };
 use fedgate_api::keys;
-use fedgate_kinds::{CompanionKind, KindId};
+use fedgate_kinds::CompanionKind;
 use serde_json::{Value, json};
 
 /// [`HUB`] in a later version, of a project with this UID.
@@ -115,9 +115,10 @@ fn an_earlier_lifes_companions_and_policies_go_after_its_copies() {
         )
         .unwrap();
         let policies = policies::observe(index, HUB).unwrap();
-        assert!(policies.used[KindId::FIRST].is_empty(), "the new life waits");
-        (seen.wanted_by.len(), policies.needed[KindId::FIRST].len())
+        assert!(policies.wanted.is_empty(), "the new life waits");
+        (seen.wanted_by.len(), policies.needed.len())
     };
+    index.list_hub(TableId::CityPolicies, &[fixture::city_policy("city-dfw", "DFW")]);
     index.list_hub(TableId::DEPLOYMENTS, &[copy(Some("u-dead"))]);
     index.list_hub(TableId::CONFIG_MAPS, &[companion()]);
     assert_eq!(wanted(&index), (1, 1));

@@ -101,6 +101,7 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
     Snapshot {
         kinds: KINDS.clone(),
         kind: KindId::FIRST,
+        rules: kind.write_back.clone().unwrap(),
         project: ProjectKey::parse("prod").unwrap(),
         namespace: "shop".into(),
         hub: HubNamespace::parse(HUB).unwrap(),

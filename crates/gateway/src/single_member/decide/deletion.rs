@@ -1,7 +1,7 @@
 //! Deletion of an object that lives at one member (contract: clusters.md §3.4). Its copy is stopped and deleted, the member is
 //! asked, and only then are companions, pin and finalizers released. Pure.
 
-use super::{Case, CopyWrite, GRACE_PERIOD, Memory, Step, WAIT, guards};
+use super::{Case, CopyWrite, GRACE_PERIOD, MemberStep, Memory, WAIT, guards};
 use crate::{
     index::{
         rows::{HubCopy, status::OwnCondition},
@@ -16,7 +16,7 @@ use fedgate_kinds::FinishedWhen;
 use std::sync::Arc;
 
 /// The next step of a deletion. Guards that hold it and refusals of the hub are the federator's.
-pub fn end(c: &Case<'_>, memory: &mut Memory) -> Step {
+pub fn end(c: &Case<'_>, memory: &mut Memory) -> MemberStep {
     let Ok(pin) = &c.at.pin else {
         return report(conditions::unreadable(c));
     };
@@ -46,13 +46,13 @@ pub fn end(c: &Case<'_>, memory: &mut Memory) -> Step {
     }
 }
 
-fn report(condition: OwnCondition) -> Step {
-    Step::Report(condition, Requeue::AwaitChange)
+fn report(condition: OwnCondition) -> MemberStep {
+    MemberStep::Report(condition, Requeue::AwaitChange)
 }
 
 /// Reports what was observed, and asks again after a while.
-fn report_and_ask_again(c: &Case<'_>, pin: &Pin, seen: &Observation, memory: &mut Memory) -> Step {
-    Step::Report(conditions::waiting(c, pin, Some(seen)), memory.probing.again())
+fn report_and_ask_again(c: &Case<'_>, pin: &Pin, seen: &Observation, memory: &mut Memory) -> MemberStep {
+    MemberStep::Report(conditions::waiting(c, pin, Some(seen)), memory.probing.again())
 }
 
 /// The member that the annotation `fedgate.dev/abandon` names: the deletion does not wait for it.
@@ -66,13 +66,13 @@ pub(super) fn is_abandoned(c: &Case<'_>, pin: &Pin) -> bool {
 }
 
 /// Reports, once, that the annotation names another member than the object's.
-fn refuse_abandonment(c: &Case<'_>, pin: &Pin, memory: &mut Memory) -> Option<Step> {
+fn refuse_abandonment(c: &Case<'_>, pin: &Pin, memory: &mut Memory) -> Option<MemberStep> {
     let wrong = named_to_abandon(c).filter(|member| **member != pin.member);
     if memory.deletion.refused_abandonment.as_ref() == wrong {
         return None;
     }
     memory.deletion.refused_abandonment = wrong.cloned();
-    Some(Step::RefuseAbandonment(format!(
+    Some(MemberStep::RefuseAbandonment(format!(
         "{} names {}, but the object lives at {}: nothing is abandoned; correct the annotation",
         keys::ABANDON,
         wrong?,
@@ -81,18 +81,18 @@ fn refuse_abandonment(c: &Case<'_>, pin: &Pin, memory: &mut Memory) -> Option<St
 }
 
 /// A copy without a pin was delivered nowhere, unless the pin was lost: the copy's policy shows that.
-fn end_without_pin(c: &Case<'_>, copy: &Row<HubCopy>) -> Step {
+fn end_without_pin(c: &Case<'_>, copy: &Row<HubCopy>) -> MemberStep {
     if copy.deleting {
         return WAIT;
     }
     match CopyPolicy::read(c.profile(), copy.digest.delivery_policy.as_deref()) {
         CopyPolicy::At(stage, member) if stage != Stage::Withdraw => c.write_pin(copy, member, true),
-        _ => Step::Delete(WriteReason::DeleteCopy),
+        _ => MemberStep::Delete(WriteReason::DeleteCopy),
     }
 }
 
 /// Stops the copy: in its last stage Karmada dispatches nothing of it, and preserves nothing.
-fn stop(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) -> Step {
+fn stop(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) -> MemberStep {
     if copy.deleting {
         memory.probing.observation = None;
         return report(conditions::waiting(c, pin, None));
@@ -142,12 +142,12 @@ fn stop(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) 
         return if c.spec.was_bound {
             WAIT
         } else {
-            Step::Delete(WriteReason::DeleteCopy)
+            MemberStep::Delete(WriteReason::DeleteCopy)
         };
     };
     let has_stopped = memory.probing.observation == Some(Observation::WorksStopped);
     if has_stopped && guards::asks(c, pin, memory) {
-        return Step::Probe(Probe::Object { pin: pin.clone() });
+        return MemberStep::Probe(Probe::Object { pin: pin.clone() });
     }
     delete_stopped(
         pin,
@@ -166,14 +166,14 @@ pub(in crate::single_member) fn delete_stopped(
     kept: &Kept,
     probing: &mut Probing,
     reason: WriteReason,
-) -> Step {
+) -> MemberStep {
     match (&probing.observation, binding_id) {
         (Some(Observation::WorksStopped), _) => {
             *probing = Probing::default();
-            Step::Delete(reason)
+            MemberStep::Delete(reason)
         }
-        (Some(_), _) => Step::Wait(probing.again()),
-        (None, Some(id)) if !kept.goes_on => Step::Probe(Probe::Works {
+        (Some(_), _) => MemberStep::Wait(probing.again()),
+        (None, Some(id)) if !kept.goes_on => MemberStep::Probe(Probe::Works {
             member: pin.member.clone(),
             ids: std::iter::once(id).chain(&kept.ids).cloned().collect(),
         }),
@@ -183,10 +183,17 @@ pub(in crate::single_member) fn delete_stopped(
 
 /// Waits until Karmada has taken over the member's object. A member that does not allow it may have no object: then there is
 /// nothing to take over.
-fn await_takeover(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) -> Option<Step> {
+fn await_takeover(
+    c: &Case<'_>,
+    pin: &Arc<Pin>,
+    copy: &Row<HubCopy>,
+    memory: &mut Memory,
+) -> Option<MemberStep> {
     let waited = c.now.since(*memory.unapplied.get_or_insert(c.now.instant));
     if waited < GRACE_PERIOD {
-        return Some(Step::Wait(Requeue::After(GRACE_PERIOD.saturating_sub(waited))));
+        return Some(MemberStep::Wait(Requeue::After(
+            GRACE_PERIOD.saturating_sub(waited),
+        )));
     }
     if c.profile().deletion.finished_when == FinishedWhen::Released {
         let words = c.item(copy, pin).map(|item| item.message.to_string());
@@ -199,7 +206,7 @@ fn await_takeover(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mu
         )));
     }
     match memory.probing.observation.clone() {
-        None => Some(Step::Probe(Probe::Object { pin: pin.clone() })),
+        None => Some(MemberStep::Probe(Probe::Object { pin: pin.clone() })),
         Some(Observation::Absent) => {
             memory.deletion.is_taken_over = true;
             memory.unapplied = None;
@@ -210,7 +217,7 @@ fn await_takeover(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mu
 }
 
 /// The copy is gone: the deletion is over once binding and member have nothing left.
-fn confirm_absent(c: &Case<'_>, pin: &Arc<Pin>, memory: &mut Memory) -> Step {
+fn confirm_absent(c: &Case<'_>, pin: &Arc<Pin>, memory: &mut Memory) -> MemberStep {
     if c.binding.is_some() {
         return report(conditions::waiting(c, pin, None));
     }
@@ -223,7 +230,7 @@ fn confirm_absent(c: &Case<'_>, pin: &Arc<Pin>, memory: &mut Memory) -> Step {
         return report(conditions::replaced(c, pin));
     }
     match memory.probing.observation.clone() {
-        None => Step::Probe(Probe::Member {
+        None => MemberStep::Probe(Probe::Member {
             pin: pin.clone(),
             id: memory.deletion.binding_id.clone(),
         }),
@@ -232,7 +239,7 @@ fn confirm_absent(c: &Case<'_>, pin: &Arc<Pin>, memory: &mut Memory) -> Step {
         Some(seen @ Observation::There { deleting: false, .. }) => {
             memory.probing.observation = None;
             if let Some(left) = c.next_takeover_in(memory) {
-                return Step::Report(conditions::waiting(c, pin, Some(&seen)), Requeue::After(left));
+                return MemberStep::Report(conditions::waiting(c, pin, Some(&seen)), Requeue::After(left));
             }
             (memory.deletion.is_taken_over, memory.deletion.is_unguarded) = (false, false);
             // The sources of the copy may be gone with their namespace.
@@ -249,33 +256,33 @@ fn is_over_without_member(c: &Case<'_>, pin: &Pin) -> bool {
 }
 
 /// Removes the pin.
-fn release(c: &Case<'_>, pin: &Pin, memory: &mut Memory) -> Step {
+fn release(c: &Case<'_>, pin: &Pin, memory: &mut Memory) -> MemberStep {
     memory.probing = Probing::default();
     let Some(removal) = c.at.record.write(None).map(Box::new) else {
         return finish(c, memory);
     };
     if !is_abandoned(c, pin) {
-        return Step::Apply(removal);
+        return MemberStep::Apply(removal);
     }
     let message = format!(
         "its deletion waits for {} no longer, as {} says; what is left there is to be removed by hand",
         pin.member,
         keys::ABANDON
     );
-    Step::Abandon(removal, message)
+    MemberStep::Abandon(removal, message)
 }
 
 /// Nothing is left but companions, which their controller releases, and the finalizers.
-fn finish(c: &Case<'_>, memory: &mut Memory) -> Step {
+fn finish(c: &Case<'_>, memory: &mut Memory) -> MemberStep {
     if c.binding.is_some() {
         return WAIT;
     }
     if !c.spec.was_bound {
-        return Step::ConfirmGone;
+        return MemberStep::ConfirmGone;
     }
     memory.policy = None;
     if c.spec.companions_hold {
         return WAIT;
     }
-    Step::Finish
+    MemberStep::Finish
 }

@@ -1,7 +1,7 @@
 //! Guards of a deletion: the spec in which no guard holds reaches the member before the copy is withdrawn, because the member's
 //! operator may clean up nothing while it reads the guard (contract: clusters.md §3.4 step 3). Pure.
 
-use super::{Case, CopyWrite, Memory, Step, deletion::is_abandoned};
+use super::{Case, CopyWrite, MemberStep, Memory, deletion::is_abandoned};
 use crate::{
     index::{
         rows::HubCopy,
@@ -31,7 +31,7 @@ pub(super) fn deliver_spec(
     copy: &Row<HubCopy>,
     stage: Option<Stage>,
     memory: &mut Memory,
-) -> Option<Step> {
+) -> Option<MemberStep> {
     let is_stopped = stage == Some(Stage::Withdraw);
     let was_sent = pin.delivered || stage.is_some_and(Stage::delivers);
     if !asks(c, pin, memory) || !is_stopped && !was_sent {
@@ -68,11 +68,11 @@ pub(super) fn deliver_spec(
         Some(Observation::There { .. }) => Some(deliver(c, pin, copy, stage, memory)),
         Some(seen @ Observation::Unknown(_)) => {
             let said = conditions::lags(c, pin, Some(&seen), None);
-            Some(Step::Report(said, memory.probing.again()))
+            Some(MemberStep::Report(said, memory.probing.again()))
         }
         // The Works are stopped first.
         _ if is_stopped => None,
-        _ => Some(Step::Probe(Probe::Object { pin: pin.clone() })),
+        _ => Some(MemberStep::Probe(Probe::Object { pin: pin.clone() })),
     }
 }
 
@@ -89,12 +89,12 @@ fn deliver(
     copy: &Row<HubCopy>,
     stage: Option<Stage>,
     memory: &mut Memory,
-) -> Step {
+) -> MemberStep {
     let refusal = refusal(c, pin, copy);
     let lacks_spec = copy.digest.guarded || refusal.is_some();
     if let Some(fault) = c.spec.fault.as_ref().filter(|_| lacks_spec) {
         memory.probing.observation = None;
-        return Step::Report(conditions::undeliverable(c, pin, fault), Requeue::AwaitChange);
+        return MemberStep::Report(conditions::undeliverable(c, pin, fault), Requeue::AwaitChange);
     }
     let (wanted, later) = match stage {
         // Karmada may have let go of the object.
@@ -116,5 +116,5 @@ fn deliver(
     }
     memory.policy = Some(policy);
     let said = conditions::lags(c, pin, memory.probing.observation.as_ref(), refusal);
-    Step::Report(said, memory.probing.again().earlier(later))
+    MemberStep::Report(said, memory.probing.again().earlier(later))
 }

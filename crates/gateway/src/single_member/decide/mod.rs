@@ -122,7 +122,7 @@ pub struct Deletion {
 
 /// The next step on the way of an object to its member, or off it. The federator carries it out.
 #[derive(Debug)]
-pub enum Step {
+pub enum MemberStep {
     /// Nothing now.
     Wait(Requeue),
     /// Send this probe, and decide again.
@@ -167,10 +167,10 @@ pub enum CopyWrite {
 }
 
 /// Nothing until the next event.
-const WAIT: Step = Step::Wait(Requeue::AwaitChange);
+const WAIT: MemberStep = MemberStep::Wait(Requeue::AwaitChange);
 
 /// Creates the copy, finds its member, delivers it and keeps it as the object is.
-pub fn advance(c: &Case<'_>, memory: &mut Memory) -> Step {
+pub fn advance(c: &Case<'_>, memory: &mut Memory) -> MemberStep {
     let Ok(pin) = &c.at.pin else { return WAIT };
     let step = match (pin, c.copy) {
         (_, None) if c.at.held_by.is_some() => WAIT,
@@ -185,8 +185,8 @@ pub fn advance(c: &Case<'_>, memory: &mut Memory) -> Step {
         (Some(pin), Some(copy)) => c.deliver(pin, copy, memory),
     };
     match (&c.at.hub_user, step) {
-        (HubUser::Fit, step) | (_, step @ (Step::Wait(_) | Step::Probe(_))) => step,
-        (HubUser::Unknown, _) => Step::Probe(Probe::HubUser),
+        (HubUser::Fit, step) | (_, step @ (MemberStep::Wait(_) | MemberStep::Probe(_))) => step,
+        (HubUser::Unknown, _) => MemberStep::Probe(Probe::HubUser),
         (HubUser::ServiceAccount(_), _) => WAIT,
     }
 }
@@ -271,13 +271,13 @@ impl<'a> Case<'a> {
     }
 
     /// Requests a policy, and writes the copy once the policy is there. A spec waits for its companions.
-    fn write(&self, write: CopyWrite, policy: DeliveryPolicy, memory: &mut Memory) -> Step {
+    fn write(&self, write: CopyWrite, policy: DeliveryPolicy, memory: &mut Memory) -> MemberStep {
         memory.policy = Some(policy.clone());
         let is_kept = write == CopyWrite::Update;
-        if !is_kept && !self.at.has_policy(&policy, self.kinds, self.hub) {
+        if !is_kept && !policy.is_among(&self.at.policies, self.kinds, self.hub) {
             return WAIT;
         }
-        Step::Write {
+        MemberStep::Write {
             write,
             policy,
             is_takeover: false,
@@ -285,7 +285,7 @@ impl<'a> Case<'a> {
     }
 
     /// Gives the copy to another policy, with the object's spec if that is to go with it and differs.
-    fn change_policy(&self, policy: DeliveryPolicy, with_spec: bool, memory: &mut Memory) -> Step {
+    fn change_policy(&self, policy: DeliveryPolicy, with_spec: bool, memory: &mut Memory) -> MemberStep {
         let stage = match &policy {
             DeliveryPolicy::At(_, stage, _) => Some(*stage),
             _ => None,
@@ -299,10 +299,10 @@ impl<'a> Case<'a> {
     }
 
     /// A copy without a pin: Karmada chooses, and its choice is recorded.
-    fn choose(&self, copy: &Row<HubCopy>, memory: &mut Memory) -> Step {
+    fn choose(&self, copy: &Row<HubCopy>, memory: &mut Memory) -> MemberStep {
         let from = copy.digest.source_uid.as_ref();
         if from.is_some_and(|uid| *uid != self.source.uid) {
-            return Step::Delete(WriteReason::ReplaceCopy);
+            return MemberStep::Delete(WriteReason::ReplaceCopy);
         }
         let delivery = self.delivery(copy);
         if let CopyPolicy::At(stage, member) =
@@ -335,7 +335,7 @@ impl<'a> Case<'a> {
     }
 
     /// A pinned copy gets its stage first, then its spec.
-    fn deliver(&self, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) -> Step {
+    fn deliver(&self, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) -> MemberStep {
         if let Some(step) = self.name_copy(pin, copy) {
             return step;
         }
@@ -395,7 +395,7 @@ impl<'a> Case<'a> {
         item: Option<&Item>,
         next: Requeue,
         memory: &mut Memory,
-    ) -> Step {
+    ) -> MemberStep {
         let waited = memory.undelivered.map(|since| self.now.since(since));
         let is_late = waited.is_some_and(|waited| waited >= GRACE_PERIOD);
         let is_silent = item.is_none_or(|item| !item.applied && item.message.is_empty());
@@ -406,7 +406,7 @@ impl<'a> Case<'a> {
             if stage.delivers() {
                 memory.probing = Probing::default();
             }
-            return Step::Wait(next);
+            return MemberStep::Wait(next);
         }
         if let Some(observation) = memory.probing.observation.take() {
             memory.stuck_work = match observation {
@@ -416,26 +416,26 @@ impl<'a> Case<'a> {
             let wait = probe_delay(memory.probing.count);
             memory.probing.count = memory.probing.count.saturating_add(1);
             memory.probe_due = Some(self.now.instant + wait);
-            return Step::Wait(next.earlier(Requeue::After(wait)));
+            return MemberStep::Wait(next.earlier(Requeue::After(wait)));
         }
         // The end of a Work that is stuck has enqueued the key.
         let due = memory.probe_due.filter(|due| self.now.instant < *due);
         match due.filter(|_| memory.stuck_work.is_none()) {
-            Some(due) => Step::Wait(next.earlier(Requeue::After(due - self.now.instant))),
-            None => Step::Probe(Probe::StuckWork {
+            Some(due) => MemberStep::Wait(next.earlier(Requeue::After(due - self.now.instant))),
+            None => MemberStep::Probe(Probe::StuckWork {
                 member: pin.member.clone(),
             }),
         }
     }
 
     /// Writes the object's pin.
-    fn record(&self, pin: &Pin) -> Step {
+    fn record(&self, pin: &Pin) -> MemberStep {
         let effect = self.at.record.write(Some(pin));
-        effect.map_or(WAIT, |effect| Step::Apply(Box::new(effect)))
+        effect.map_or(WAIT, |effect| MemberStep::Apply(Box::new(effect)))
     }
 
     /// Records the member of a copy.
-    fn write_pin(&self, copy: &Row<HubCopy>, member: &str, delivered: bool) -> Step {
+    fn write_pin(&self, copy: &Row<HubCopy>, member: &str, delivered: bool) -> MemberStep {
         let mut candidates = self.candidates.iter();
         let Some(member) = candidates.find(|candidate| *candidate.name == *member) else {
             // Karmada's Cluster is not in the index yet, or no longer in the city.
@@ -453,7 +453,7 @@ impl<'a> Case<'a> {
     }
 
     /// Adds a copy that was made again to the pin.
-    fn name_copy(&self, pin: &Pin, copy: &Row<HubCopy>) -> Option<Step> {
+    fn name_copy(&self, pin: &Pin, copy: &Row<HubCopy>) -> Option<MemberStep> {
         (!pin.copy_uids.contains(&copy.uid)).then(|| {
             let mut more = pin.clone();
             more.add_copy(copy.uid.clone());
@@ -482,13 +482,13 @@ impl<'a> Case<'a> {
     }
 
     /// Records the companions that may have gone with a copy that was sent, also if the member has not reported them.
-    fn record_kept(&self, pin: &Pin) -> Option<Step> {
+    fn record_kept(&self, pin: &Pin) -> Option<MemberStep> {
         let kept = self.kept_with(pin, self.applied_adopted().chain(&self.at.adopted))?;
         Some(self.record(&Pin { kept, ..pin.clone() }))
     }
 }
 
-impl Step {
+impl MemberStep {
     /// Records with the write that Karmada takes over an object that it let go of.
     fn taking_over(self) -> Self {
         match self {

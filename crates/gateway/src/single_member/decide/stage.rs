@@ -1,6 +1,6 @@
 //! The stage that a pinned copy is to have (contract: clusters.md §3, §4). Pure.
 
-use super::{Case, GRACE_PERIOD, Memory, Step, WAIT};
+use super::{Case, GRACE_PERIOD, MemberStep, Memory, WAIT};
 use crate::{
     index::{
         rows::{HubCopy, Item},
@@ -18,18 +18,23 @@ const TAKEOVER_EVERY: Duration = Duration::from_secs(30);
 impl Case<'_> {
     /// Waits until Karmada has stopped the last Work of a member, before the copy is given to no member. A Work that preserves and
     /// whose object the member has refused could not end.
-    pub(super) fn delay_release(&self, pin: &Pin, copy: &Row<HubCopy>, memory: &mut Memory) -> Option<Step> {
+    pub(super) fn delay_release(
+        &self,
+        pin: &Pin,
+        copy: &Row<HubCopy>,
+        memory: &mut Memory,
+    ) -> Option<MemberStep> {
         let (delivery, _) = self.delivery(copy)?;
         Some(match (&memory.probing.observation, &delivery.id) {
             (Some(Observation::WorksStopped), _) => {
                 memory.probing = Probing::default();
                 return None;
             }
-            (None, Some(id)) if delivery.suspended => Step::Probe(Probe::Works {
+            (None, Some(id)) if delivery.suspended => MemberStep::Probe(Probe::Works {
                 member: pin.member.clone(),
                 ids: vec![id.clone()],
             }),
-            (Some(_), _) => Step::Wait(memory.probing.again()),
+            (Some(_), _) => MemberStep::Wait(memory.probing.again()),
             (None, _) => WAIT,
         })
     }
@@ -138,7 +143,12 @@ impl Case<'_> {
     /// Records that Karmada has made the member's object again. The gateway deletes a delivered object only at the end of its life,
     /// so that the member has ended it. After two such rounds within an hour the object is withheld from the member (contract:
     /// clusters.md §3.6).
-    pub(super) fn record_remade(&self, pin: &Pin, item: Option<&Item>, memory: &mut Memory) -> Option<Step> {
+    pub(super) fn record_remade(
+        &self,
+        pin: &Pin,
+        item: Option<&Item>,
+        memory: &mut Memory,
+    ) -> Option<MemberStep> {
         if !pin.delivered {
             // An object of an earlier life had another UID.
             memory.uid_at_member = None;

@@ -3,7 +3,7 @@
 
 use super::{
     Observation, Probe,
-    decide::{CopyWrite, Step, delete_stopped},
+    decide::{CopyWrite, MemberStep, delete_stopped},
     observe::Record,
     probe::Probing,
 };
@@ -68,13 +68,13 @@ impl<'a> Orphan<'a> {
     }
 }
 
-const WAIT: Step = Step::Wait(Requeue::AwaitChange);
+const WAIT: MemberStep = MemberStep::Wait(Requeue::AwaitChange);
 
-/// The next step. [`Step::Write`] asks for its policy.
-pub fn next(o: &Orphan<'_>, probing: &mut Probing) -> Step {
+/// The next step. [`MemberStep::Write`] asks for its policy.
+pub fn next(o: &Orphan<'_>, probing: &mut Probing) -> MemberStep {
     let step = match (o.copy, o.pin) {
         (Some(copy), None) if !copy.deleting && is_nowhere(o, copy) => {
-            Step::Delete(WriteReason::DeleteOrphan)
+            MemberStep::Delete(WriteReason::DeleteOrphan)
         }
         (Some(copy), Some(pin)) if !copy.deleting => stop(o, copy, pin, probing),
         (None, Some(pin)) if o.binding.is_none() => confirm_absent(o, pin, probing),
@@ -82,9 +82,9 @@ pub fn next(o: &Orphan<'_>, probing: &mut Probing) -> Step {
         (Some(_) | None, Some(_) | None) => WAIT,
     };
     match (step, o.copy) {
-        (Step::Delete(reason), Some(copy)) => {
+        (MemberStep::Delete(reason), Some(copy)) => {
             let effect = Effect::main(o.target.clone(), Write::delete(&copy.uid), reason);
-            Step::Apply(Box::new(effect))
+            MemberStep::Apply(Box::new(effect))
         }
         (step, _) => step,
     }
@@ -96,11 +96,11 @@ fn is_nowhere(o: &Orphan<'_>, copy: &Row<HubCopy>) -> bool {
     !matches!(policy, CopyPolicy::At(stage, _) if stage != Stage::Withdraw)
 }
 
-fn stop(o: &Orphan<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>, probing: &mut Probing) -> Step {
+fn stop(o: &Orphan<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>, probing: &mut Probing) -> MemberStep {
     let label = copy.digest.delivery_policy.as_deref();
     if CopyPolicy::read(o.kind.1, label) != CopyPolicy::At(Stage::Withdraw, &pin.member) {
         let Some(name) = &o.withdrawing else {
-            return Step::Write {
+            return MemberStep::Write {
                 write: CopyWrite::ChangePolicy { with_spec: false },
                 policy: DeliveryPolicy::At(o.kind.0, Stage::Withdraw, pin.member.clone()),
                 is_takeover: false,
@@ -108,7 +108,7 @@ fn stop(o: &Orphan<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>, probing: &mut Probi
         };
         let patch = policy::patch(&copy.uid, &copy.resource_version(), name);
         let effect = Effect::main(o.target.clone(), Write::Merge { patch }, WriteReason::ChangeLane);
-        return Step::Apply(Box::new(effect));
+        return MemberStep::Apply(Box::new(effect));
     }
     let own = o.binding.map(|row| &row.digest).filter(|binding| {
         binding.owner.as_ref() == Some(&copy.uid) && binding.policy == copy.digest.delivery_policy
@@ -126,24 +126,24 @@ fn stop(o: &Orphan<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>, probing: &mut Probi
     }
 }
 
-fn confirm_absent(o: &Orphan<'_>, pin: &Arc<Pin>, probing: &mut Probing) -> Step {
+fn confirm_absent(o: &Orphan<'_>, pin: &Arc<Pin>, probing: &mut Probing) -> MemberStep {
     let is_there = o.cluster == Some(PinnedCluster::Same);
     let asks = o.kind.1.deletion.finished_when == FinishedWhen::MemberAbsent;
     match &probing.observation {
         Some(Observation::Absent) if is_there => release(o),
         None if !asks => release(o),
-        None if is_there => Step::Probe(Probe::Member {
+        None if is_there => MemberStep::Probe(Probe::Member {
             pin: pin.clone(),
             id: None,
         }),
         // Another Cluster under the member's name proves nothing.
-        _ => Step::Wait(probing.again()),
+        _ => MemberStep::Wait(probing.again()),
     }
 }
 
-fn release(o: &Orphan<'_>) -> Step {
+fn release(o: &Orphan<'_>) -> MemberStep {
     let removal = o.record.write(None);
-    removal.map_or(WAIT, |effect| Step::Apply(Box::new(effect)))
+    removal.map_or(WAIT, |effect| MemberStep::Apply(Box::new(effect)))
 }
 
 #[cfg(test)]

@@ -100,11 +100,11 @@ fn step<'a>(kind: &'a FederatedKind, change: impl FnOnce(&mut Scene<'a>)) -> Str
     let (observation, count) = s.seen;
     let mut probing = Probing { observation, count };
     match next(&orphan, &mut probing) {
-        Step::Wait(requeue) if probing.count > count => format!("again {requeue:?}"),
-        Step::Wait(_) => "wait".to_owned(),
-        Step::Write { policy, .. } => format!("want {policy:?}"),
-        Step::Probe(probe) => format!("look {probe:?}"),
-        Step::Apply(effect) => {
+        MemberStep::Wait(requeue) if probing.count > count => format!("again {requeue:?}"),
+        MemberStep::Wait(_) => "wait".to_owned(),
+        MemberStep::Write { policy, .. } => format!("want {policy:?}"),
+        MemberStep::Probe(probe) => format!("look {probe:?}"),
+        MemberStep::Apply(effect) => {
             let word = effect.reason.label();
             if let Write::Merge { patch } = &effect.write
                 && word == "remove_pin"

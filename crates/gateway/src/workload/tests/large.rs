@@ -40,7 +40,7 @@ fn key(scene: &Scene) -> Key {
 /// The effects of a Workload that was read, or `None` if it is to be read first.
 fn decided(scene: &Scene, read: Option<&WorkloadDigest>) -> Option<Vec<WorkloadEffect>> {
     match observe::observe(&scene.index, &key(scene), &scene.project, read) {
-        Ok(observed) => Some(decide(&observed.snapshot, at(0)).effects),
+        Ok(observed) => Some(decide(&observed.snapshot, at(0))),
         Err(observe::NoSnapshot::Unread { deleting: false }) => None,
         Err(observe::NoSnapshot::Unread { deleting: true }) => panic!("it is not being deleted"),
         Err(observe::NoSnapshot::Nothing | observe::NoSnapshot::Undecodable { .. }) => {
@@ -156,8 +156,8 @@ fn a_plan_with_many_large_bodies_is_executed_in_parts() {
     let plan = decide(&observed.snapshot, at(0));
     let part = |written: &[&str]| {
         let written = written.iter().map(|name| (*name).to_owned()).collect();
-        let part = plan.clone().part(2, &written);
-        (words(&part.plan.effects), part.is_first_of_several)
+        let part = Part::of(plan.clone(), 2, &written);
+        (words(&part.effects), part.is_first_of_several)
     };
     let names = [
         "shop-us-c0",

@@ -81,7 +81,7 @@ fn two_pairs_never_share_a_name() {
 fn a_held_name_gives_the_second_form_then_a_conflict() {
     let mut s = snapshot(&[("us", &["DFW"])]);
     s.held.insert("shop-us-dfw".into(), false);
-    let effects = decide(&s, at(0)).effects;
+    let effects = decide(&s, at(0));
     let Create(made) = &effects[0] else {
         panic!("{:?}", words(&effects))
     };

@@ -12,10 +12,11 @@ mod selectors;
 
 use super::{
     decide::{
+        Part,
         WorkloadEffect::{
             self, AddFinalizer, Apply, ChangePlace, Create, Delete, PatchStatus, RemoveFinalizer,
         },
-        decide,
+        decide, needs_confirmation,
     },
     goes_on,
     snapshot::{Checks, Locations, Networks, WorkloadSnapshot},
@@ -78,7 +79,7 @@ fn same<'a>(s: &'a mut WorkloadSnapshot, one: &WorkloadDeployment) -> &'a mut Wo
 
 /// Decides, and executes the decision as servers would.
 fn step(s: &mut WorkloadSnapshot, second: i64) -> Vec<WorkloadEffect> {
-    let effects = decide(s, at(second)).effects;
+    let effects = decide(s, at(second));
     for effect in effects.clone() {
         match effect {
             AddFinalizer => s.workload.metadata.finalizers = Some(vec![keys::WORKLOAD_FINALIZER.into()]),
@@ -348,7 +349,7 @@ fn a_deleted_workload_deletes_waits_and_lets_go() {
 
 #[test]
 fn only_what_changes_deployments_beside_others_is_confirmed() {
-    let doubtful = |s: &WorkloadSnapshot| decide(s, at(9)).needs_confirmation(s);
+    let doubtful = |s: &WorkloadSnapshot| needs_confirmation(&decide(s, at(9)), s);
     let new = snapshot(&[("us", &["DFW"])]);
     assert!(!doubtful(&new), "there is nothing to lose");
     let mut s = normalized(&[("us", &["DFW", "IAD"])]);
@@ -375,7 +376,7 @@ fn a_deployment_of_this_workloads_gets_back_its_owner_as_it_is() {
             "name" => owner.name = of.into(),
             _ => owner.kind = of.into(),
         }
-        let effects = decide(&s, at(9)).effects;
+        let effects = decide(&s, at(9));
         let [Apply(applied)] = &effects[..] else {
             panic!("{field}: {:?}", words(&effects));
         };

@@ -156,7 +156,7 @@ impl Scene {
     }
 
     pub(super) fn decided(&self) -> Vec<WorkloadEffect> {
-        decide(&self.snapshot(), at(0)).effects
+        decide(&self.snapshot(), at(0))
     }
 
     pub(super) fn serving(&self) -> Vec<String> {

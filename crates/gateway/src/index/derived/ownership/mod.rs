@@ -14,32 +14,14 @@ use crate::index::{
 };
 use fedgate_api::names::{HubNamespace, ProjectKey, is_label_value};
 use fedgate_engine::store::apply::RowChange;
-use std::{fmt, sync::Arc};
-
-/// Holder of a hub namespace that another project claims.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Holder {
-    /// The engaged project whose namespace owns the hub namespace.
-    Project(ProjectKey),
-    /// Label value of the hub namespace; the project that it names is not engaged, or does not have the namespace.
-    Labelled(Arc<str>),
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Project(key) => key.fmt(f),
-            Self::Labelled(label) => label.fmt(f),
-        }
-    }
-}
+use std::sync::Arc;
 
 /// An ownership claim on a hub namespace that is not granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnershipClaim {
-    owner: NamespaceOwner,
+    pub(in crate::index) owner: NamespaceOwner,
     /// Holder of the hub namespace when the claim was rejected; `None` before the rejection.
-    refused: Option<Holder>,
+    refused: Option<Arc<str>>,
 }
 
 /// A rejected ownership claim, to be reported once.
@@ -49,8 +31,9 @@ pub struct RejectedClaim {
     pub claimant: NamespaceOwner,
     /// The hub namespace.
     pub hub: Arc<str>,
-    /// Holder of the hub namespace.
-    pub holder: Holder,
+    /// Holder of the hub namespace: the project whose namespace owns it, or the label of one that is not engaged or lacks the
+    /// namespace.
+    pub holder: Arc<str>,
 }
 
 impl GatewayIndex {
@@ -150,47 +133,6 @@ impl GatewayIndex {
         self.resolve_owner(hub, applied);
     }
 
-    /// Removes a project from the index; the hub stays unchanged.
-    pub fn disengage(&mut self, key: &ProjectKey) -> Applied {
-        let mut applied = Applied::default();
-        let project = self.projects.remove(key);
-        if let Some(project) = &project {
-            self.summary.forget(key, project);
-        }
-        let uid = project.and_then(|project| project.uid);
-        self.forget_plane(key, uid.as_ref(), &mut applied);
-        let left: Vec<Arc<str>> = self
-            .owners
-            .extract_if(|_, owner| owner.project == *key)
-            .map(|(hub, _)| hub)
-            .collect();
-        for hub in &left {
-            self.drop_bodies(hub);
-            self.undelivered.forget(hub);
-        }
-        for claims in self.claims.values_mut() {
-            claims.retain(|r| r.owner.project != *key);
-        }
-        self.resolve_all_owners(&mut applied);
-        self.prune_unowned();
-        // Two projects with the same UID prove no absence; the remaining project may prove it alone.
-        let twins: Vec<_> = self
-            .projects
-            .iter()
-            .filter(|(_, p)| uid.is_some() && p.uid == uid)
-            .collect();
-        for (twin, _) in twins {
-            let hubs = self.hub_namespaces_of(twin).cloned();
-            let proven = hubs.map(|hub| Change::of_namespace(&hub, NamespaceNews::Proof));
-            applied.changes.extend(proven);
-        }
-        // It was engaged while it was being deleted.
-        applied
-            .changes
-            .extend(uid.into_iter().flat_map(|uid| self.torn_down_with(&uid)));
-        applied
-    }
-
     /// Starts the leadership of this replica. Labels that another replica wrote in the meantime are no edits: they name
     /// the owner of a hub namespace, as after a start.
     pub fn lead(&mut self) -> Applied {
@@ -237,7 +179,7 @@ impl GatewayIndex {
         let winner = self.winner(hub, &claims, holder.is_some());
         let winner = winner.map(|winner| claims.remove(winner).owner);
         let of = match &winner {
-            Some(owner) => Some(Holder::Project(owner.project.clone())),
+            Some(owner) => Some(owner.project.as_str().into()),
             None => self.labelled(hub),
         };
         if of.is_some() {
@@ -274,11 +216,11 @@ impl GatewayIndex {
     }
 
     /// Project that the labels of a hub namespace name; `None` before the hub's Namespaces are listed.
-    fn labelled(&self, hub: &str) -> Option<Holder> {
+    fn labelled(&self, hub: &str) -> Option<Arc<str>> {
         let row = self.hub.namespaces.get("", hub);
         let row = row.filter(|_| self.hub.namespaces.synced())?;
         let named = row.digest.cluster.as_ref().or(row.digest.project_uid.as_ref());
-        named.cloned().map(Holder::Labelled)
+        named.cloned()
     }
 
     /// Index of the winning claim; `None` before the hub's Namespaces are listed, or if the labels name no claimant.

@@ -11,7 +11,10 @@ use crate::index::{
     GatewayIndex,
     rows::{Binding, Companion, HubCopy, HubNamespaceDigest, Place, Source},
 };
-use crate::{references, route::Route};
+use crate::{
+    references,
+    route::{CityRoute, Route},
+};
 pub use counts::RefCounts;
 use fedgate_api::names::{CityCode, LocationName};
 use fedgate_engine::{
@@ -84,11 +87,6 @@ impl SourceIndex {
         new: Option<&Row<Source>>,
     ) {
         let (namespace, name) = name;
-        if let (Some(old), Some(new)) = (old, new)
-            && has_same_entries(name, old, new)
-        {
-            return;
-        }
         let of = self.0.entry(namespace.clone()).or_default();
         for (row, is) in both(old, new) {
             if let Some(place) = GatewayIndex::announced(name, row) {
@@ -144,15 +142,6 @@ impl SourceIndex {
             .flat_map(move |of| of.controlled.range(from.clone()..));
         all.take_while(move |(of, _)| *of == uid).map(|(_, name)| name)
     }
-}
-
-/// True if both rows yield the same entries. Most changes affect only a status.
-fn has_same_entries(name: &str, old: &Row<Source>, new: &Row<Source>) -> bool {
-    GatewayIndex::announced(name, old) == GatewayIndex::announced(name, new)
-        && old.digest.hub == new.digest.hub
-        && old.digest.references == new.digest.references
-        && old.digest.expected() == new.digest.expected()
-        && controller(old) == controller(new)
 }
 
 /// Controller UID of a deployment that the workload controller reads.
@@ -348,24 +337,17 @@ impl HubIndex {
         sets.map_or(0, |sets| sets.0.len()) + coming < limit + usize::from(given_up)
     }
 
-    /// City and location of the copies of a kind in a hub namespace.
-    fn copied(&self, hub: &str, kind: KindId) -> impl Iterator<Item = (&CityCode, Option<&LocationName>)> {
+    /// City and route of the copies of a kind in a hub namespace.
+    pub fn destinations(&self, hub: &str, kind: KindId) -> impl Iterator<Item = CityRoute> {
         let all = self.of(hub).into_iter().flat_map(|of| of.copies.keys());
         all.filter(move |(of, ..)| *of == kind)
-            .map(|(_, city, location)| (city, location.as_ref()))
-    }
-
-    /// The cities of the copies of a kind in a hub namespace.
-    pub fn copies(&self, hub: &str, kind: KindId) -> impl Iterator<Item = &CityCode> {
-        self.copied(hub, kind).map(|(city, _)| city)
-    }
-
-    /// The routes of the copies of a kind in a hub namespace.
-    pub fn routes(&self, hub: &str, kind: KindId) -> impl Iterator<Item = Route> {
-        self.copied(hub, kind).map(|(city, location)| match location {
-            Some(location) => Route::Location(location.clone()),
-            None => Route::City(city.clone()),
-        })
+            .map(|(_, city, location)| CityRoute {
+                city: city.clone(),
+                route: match location {
+                    Some(location) => Route::Location(location.clone()),
+                    None => Route::City(city.clone()),
+                },
+            })
     }
 
     /// True if a policy claims a binding.

@@ -213,10 +213,7 @@ fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
         )
         .unwrap();
         assert_eq!((companion.wanted_by.len(), companion.open), (1, true));
-        assert_eq!(
-            policies::observe(&index, HUB).unwrap().used[KindId::FIRST].len(),
-            1
-        );
+        assert_eq!(policies::observe(&index, HUB).unwrap().wanted.len(), 1);
         assert_eq!(namespaces::observe(&index, HUB).unwrap().in_use.len(), 1);
         assert!(crate::queries::cities::policy_needed(
             &index,
