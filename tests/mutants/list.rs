@@ -405,6 +405,11 @@ mutants! {
             "self.version.max(written)" => "self.version",
             "engine/plane::watch::tests::restored::a_server_that_lost_an_answered_write_is_read_anew";
     }
+    "crates/engine/src/runtime/planes/mod.rs" {
+        a_failure_of_a_watch_is_not_counted:
+            "matches!(event, WatchEvent::Failed)" => "false",
+            "engine/runtime::planes::tests::a_watch_that_fails_is_counted_by_its_cause";
+    }
     "crates/engine/src/store/table/mod.rs" {
         older_versions_of_a_restored_plane_ignored:
             "origin == Origin::List && held.list != self.list && held.row.version > version" => "false",

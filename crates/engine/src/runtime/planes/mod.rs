@@ -1,5 +1,8 @@
 //! The engaged planes: their watches fill the index and enqueue keys, and the executor writes through their clients.
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     index::{Index, Keys, Phase, Triggers, Update},
     optional_kinds,
