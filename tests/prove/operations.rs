@@ -7,12 +7,13 @@ use crate::{
 };
 use fedgate_engine::{metrics::Build, store::table::Table};
 use fedgate_gateway::{
-    index::{GatewayIndex, ObjectRef, derived::undelivered::is_of_leader},
+    index::{GatewayIndex, ObjectRef, Project, derived::undelivered::is_of_leader},
     operations::Operations,
 };
 use fedgate_operations::views::header::Process;
 use fedgate_operations::{
-    Class, HealthState, HopKind, HopState, NoAnswer, OperationsSource, ReplicaRole, Stage, Time, Verdict,
+    Class, HealthState, HopKind, HopState, Instances, NoAnswer, OperationsSource, ReplicaRole, Stage, Time,
+    Verdict,
     query::{Query, TraceQuery},
 };
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
@@ -48,6 +49,21 @@ fn sums(index: &GatewayIndex) -> Vec<String> {
     if counted != kept {
         lines.push(format!("{counted} federated objects are summed, {kept} are kept"));
     }
+    let mut all = Instances::default();
+    for (key, project) in &index.projects {
+        let of_project = reported(project);
+        if of_project != project.instances {
+            let summed = project.instances;
+            lines.push(format!(
+                "project {key} reports {of_project:?}, {summed:?} are summed"
+            ));
+        }
+        all += of_project;
+    }
+    if all != index.reported_instances() {
+        let summed = index.reported_instances();
+        lines.push(format!("projects report {all:?}, {summed:?} are summed"));
+    }
     let mut written_back: BTreeMap<&str, u64> = BTreeMap::new();
     for table in index.hub.write_backs.iter() {
         for ((hub, _), _) in table.iter() {
@@ -66,6 +82,20 @@ fn sums(index: &GatewayIndex) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The Instances that the objects of a project report.
+fn reported(project: &Project) -> Instances {
+    let mut all = Instances::default();
+    for (_, row) in project.sources.iter().flat_map(Table::iter) {
+        if let Some(counts) = row.digest.rolled_up().map(|rollup| &rollup.counts) {
+            all.desired += u64::try_from(counts.desired_replicas).unwrap();
+            all.existing += u64::try_from(counts.replicas).unwrap();
+            all.ready += u64::try_from(counts.ready_replicas).unwrap();
+            all.updated += u64::try_from(counts.updated_replicas).unwrap();
+        }
+    }
+    all
 }
 
 pub(crate) fn operations(rig: &Rig) -> Operations {
