@@ -5,6 +5,7 @@ use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
     executor::PlaneAccess,
     key::Plane,
+    metrics::PlaneKind,
     plan::{ReasonLabel, Target, WriteResult},
     plane::{
         health::PlaneHealth,
@@ -12,15 +13,12 @@ use fedgate_engine::{
     },
     runtime::{Runtime, index::Index},
 };
-use fedgate_gateway::{Gateway, index::GatewayIndex};
+use fedgate_gateway::Gateway;
 use fedgate_karmada::Object;
-use fedgate_simulator::{self as simulator, Change, Simulator};
+use fedgate_simulator::{self as simulator, Simulator};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use kube::{
-    Client,
-    core::{ApiResource, DynamicObject},
-};
+use kube::Client;
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::{
@@ -30,8 +28,6 @@ use std::sync::{
 
 /// The user that the gateway is for the planes.
 const GATEWAY: &str = "gateway";
-
-type TableId = <GatewayIndex as Index>::TableId;
 
 /// See the module.
 pub(super) struct Planes {
@@ -60,18 +56,6 @@ impl Planes {
         }
     }
 
-    /// A plane of the simulator as the gateway knows it, and the number of its engagement; `None` for members.
-    fn plane(&self, name: &str) -> Option<(Plane, u64)> {
-        match name {
-            HUB => Some((Plane::Hub, 0)),
-            PROJECT => Some((
-                Plane::Project(self.key.clone()),
-                self.engagement.load(Ordering::Relaxed),
-            )),
-            _ => None,
-        }
-    }
-
     /// All planes, those of members, too.
     pub(super) fn all(&self) -> impl Iterator<Item = simulator::Plane> {
         let names = self.simulator.names().into_iter();
@@ -83,75 +67,36 @@ impl Planes {
         self.all().map(|plane| plane.revision()).sum()
     }
 
-    /// Lists a table of the index.
-    pub(super) fn list(&self, runtime: &Runtime<Gateway>, of: &simulator::Plane, table: TableId) {
-        let Some((plane, engagement)) = self.plane(of.name()) else {
-            return;
-        };
-        let spec = runtime.shared.index.lock().watch_spec(&plane, table);
-        let resource = &spec.resource;
-        let objects = of.list(&format!("{}.{}", resource.plural, resource.group));
-        let objects = objects.iter().filter(|object| is_watched(&spec, object));
-        let listed = objects.filter_map(|object| event(object, WatchEvent::InitApply));
-        for event in [WatchEvent::Init]
-            .into_iter()
-            .chain(listed)
-            .chain([WatchEvent::InitDone])
-        {
-            runtime.shared.planes.event(&plane, engagement, table, event);
-        }
-    }
-
-    /// Applies the changes since the last call to the index.
+    /// Lists the tables of the index anew if there are changes since the last call.
     pub(super) fn feed(&self) {
-        let changes = self.record.lock().update();
-        let Some(runtime) = self.runtime.get().and_then(Weak::upgrade) else {
+        let has_changed = self.record.lock().update();
+        let Some(runtime) = self.runtime.get().and_then(Weak::upgrade).filter(|_| has_changed) else {
             return;
         };
-        for change in changes {
-            let Some((plane, engagement)) = self.plane(&change.plane) else {
-                continue;
+        let tables = runtime.shared.index.lock().tables();
+        for (kind, table) in tables {
+            let (of, plane, engagement) = match kind {
+                PlaneKind::Hub => (&self.hub, Plane::Hub, 0),
+                _ => (
+                    &self.project,
+                    Plane::Project(self.key.clone()),
+                    self.engagement.load(Ordering::Relaxed),
+                ),
             };
-            let (table, spec) = {
-                let index = runtime.shared.index.lock();
-                let Some(table) = target(&plane, &change).and_then(|target| index.table_of(&target)) else {
-                    continue;
-                };
-                (table, index.watch_spec(&plane, table))
-            };
-            let shown =
-                |object: &Option<Arc<Value>>| object.clone().filter(|object| is_watched(&spec, object));
-            let event = match (shown(&change.before), shown(&change.after)) {
-                (_, Some(after)) => event(&after, WatchEvent::Apply),
-                (Some(before), None) => event(&before, WatchEvent::Delete),
-                (None, None) => None,
-            };
-            if let Some(event) = event {
+            let spec = runtime.shared.index.lock().watch_spec(&plane, table);
+            let objects = of.list(&format!("{}.{}", spec.resource.plural, spec.resource.group));
+            let listed = objects.iter().filter(|object| is_watched(&spec, object));
+            let listed = listed.filter_map(|object| serde_json::from_value(Value::clone(object)).ok());
+            let listed = listed.map(WatchEvent::InitApply);
+            for event in [WatchEvent::Init]
+                .into_iter()
+                .chain(listed)
+                .chain([WatchEvent::InitDone])
+            {
                 runtime.shared.planes.event(&plane, engagement, table, event);
             }
         }
     }
-}
-
-fn event(object: &Value, event: fn(Box<DynamicObject>) -> WatchEvent) -> Option<WatchEvent> {
-    let object = serde_json::from_value(object.clone()).ok()?;
-    Some(event(Box::new(object)))
-}
-
-/// A changed object as the index names it.
-fn target(plane: &Plane, change: &Change) -> Option<Target> {
-    let object = change.after.as_ref().or(change.before.as_ref())?;
-    let resource = ApiResource {
-        group: change.group.to_string(),
-        version: String::new(),
-        api_version: String::new(),
-        kind: String::new(),
-        plural: change.resource.to_string(),
-    };
-    Some(match object.namespace() {
-        "" => Target::cluster(plane.clone(), &resource, object.name()),
-        namespace => Target::namespaced(plane.clone(), &resource, namespace, object.name()),
-    })
 }
 
 /// True if a watch shows the object.

@@ -67,14 +67,14 @@ impl Record {
         }
     }
 
-    /// Records what has happened since the last call, and returns the changes of objects.
-    pub(super) fn update(&mut self) -> Vec<Change> {
+    /// Records what has happened since the last call; true if objects have changed.
+    pub(super) fn update(&mut self) -> bool {
         self.add_requests();
         let changes = self.simulator.take_changes();
         let lines = changes.iter().filter_map(line);
         let lines = lines.map(|(who, does)| (self.now, Happening::Other(who, does)));
         self.happened.extend(lines);
-        changes
+        !changes.is_empty()
     }
 
     fn add_requests(&mut self) {

@@ -13,10 +13,10 @@ use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     clock::{Clock, Now},
     key::Key,
-    metrics::{Metrics, PlaneKind},
+    metrics::Metrics,
     plan::Requeue,
     plane::{discovery::ProjectEvent, lease::LeaseHandle},
-    runtime::{Runtime, Setup, index::Index, queue::Priority, role::Role},
+    runtime::{Runtime, Setup, queue::Priority, role::Role},
 };
 use fedgate_gateway::{Gateway, context::Context, settings::Settings};
 use fedgate_karmada::Object;
@@ -220,15 +220,7 @@ impl<'a> World<'a> {
             index.engage_identified(self.planes.key.clone(), None)
         };
         self.planes.engagement.store(engagement, Ordering::Relaxed);
-        self.planes.record.lock().update();
-        let tables = self.runtime.shared.index.lock().tables();
-        for (kind, table) in tables {
-            let plane = match kind {
-                PlaneKind::Hub => &self.planes.hub,
-                _ => &self.planes.project,
-            };
-            self.planes.list(&self.runtime, plane, table);
-        }
+        self.planes.feed();
         let mut steps = self.chapter("Start of the gateway", |_| Ok(())).await?;
         let own = &self.kind.interpreter.name;
         steps.happened.retain(
