@@ -59,7 +59,7 @@ async fn ask(wanted: Wanted, plane: &Plane) -> Result<Vec<Candidate>, Error> {
         Wanted::Workloads => {
             let all = plane.list(Resource::Workloads).await?;
             let candidates = all.iter().map(|workload| {
-                let health = Health::of(workload, Counts::default()).word.word();
+                let health = Health::of(workload, Counts::default()).word.as_str();
                 Candidate::new(workload.name(), format!("{}, {health}", workload.image()))
             });
             candidates.collect()
