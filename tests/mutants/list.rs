@@ -450,7 +450,7 @@ mutants! {
             "refusal.is_none()" => "true",
             "gateway/federator::tests::lanes::status::a_status_that_the_project_refuses_is_said_and_not_written_again_until_it_changes";
     }
-    "crates/cell/src/rollout/steps.rs" {
+    "crates/cell/src/rollout/decide.rs" {
         hold_ignored:
             "hold == Some(RolloutHold::Rolls)" => "false",
             "cell/rollout::tests::scenarios::s30_s31_holds_are_said";

@@ -92,7 +92,7 @@ impl Answering for Cell {
     }
 }
 
-/// The Instances that the cell cannot place, which its operator mends, and those that cannot run as they are specified.
+/// The Instances that the cell cannot place, which its operator has to correct, and those that cannot run as they are specified.
 fn unserving(index: &CellIndex, stuck_for: Duration, now: Now) -> Vec<(Key, Class, Condition)> {
     let rows = index.instances.iter().filter(|(_, row)| !row.deleting);
     let found = rows.filter_map(|((namespace, name), row)| {
