@@ -14,7 +14,8 @@ use fedgate_engine::{
     metrics::{Build, Family, Gauges, Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection},
-        discovery::{self, CredentialSource, ProjectEvent},
+        credential::{self, CredentialSource},
+        discovery::{self, ProjectEvent},
         kubeconfig::Rules,
         lease::{Lease, LeaseHandle},
     },
@@ -154,7 +155,7 @@ impl<R: Role> Start<R> {
             kubeconfig: kubeconfig.map(Path::to_owned),
             below: None,
         };
-        let connected = discovery::connect(plane, login, &self.clients, self.rules);
+        let connected = credential::connect(plane, login, &self.clients, self.rules);
         let (connection, work) = connected.map_err(|error| anyhow!("{flag}: {error}"))?;
         self.background.spawn(work);
         Ok(connection)
@@ -220,7 +221,7 @@ impl<R: Role> Start<R> {
     }
 }
 
-/// Checks the hub. A failure that time may mend is waited for without limit; a refused credential and a hub that is no Karmada end
+/// Checks the hub. A failure that may end by itself is waited for without limit; a refused credential and a hub that is no Karmada end
 /// the start.
 async fn check(hub: &Connection, kinds: &Kinds, starting: &Starting) -> Result<(), PreflightError> {
     let end = tokio::time::Instant::now() + HUB_PATIENCE;

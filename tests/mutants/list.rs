@@ -33,7 +33,7 @@ macro_rules! mutants {
 mutants! {
     "crates/gateway/src/federator/decide/mod.rs" {
         a_refused_spec_stops_the_way_to_its_member:
-            "is_valid || keeps_member(s, source)" => "is_valid",
+            "is_valid || retains_member(s, source)" => "is_valid",
             "gateway/federator::tests::lanes::refused::it_leaves_a_member_that_has_gone_before_one_joins_under_its_name";
         copy_before_its_city_is_ready:
             "s.hub_state == HubNamespaceState::Ours && s.readiness.is_ready" => "s.hub_state == HubNamespaceState::Ours",
@@ -47,7 +47,7 @@ mutants! {
             "s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released" => "false",
             "gateway/federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
         no_word_of_the_hub_before_it_lets_go:
-            "!memory.bound && !released" => "false",
+            "!memory.is_binding_settled && !released" => "false",
             "gateway/federator::tests::deletion::without_a_binding_that_was_seen_the_hub_says_that_nothing_is_left";
         no_wait_for_companions_and_policy:
             "!released && (s.companions.hold || s.readiness.is_policy_leaving)" => "false",
@@ -103,10 +103,10 @@ mutants! {
             "self.spec.fits" => "true",
             "gateway/federator::tests::lanes::refused::a_first_delivery_waits_for_a_spec_that_fits";
         delivered_before_its_namespace_is_kept:
-            "is_there && self.at.is_namespace_kept && self.may_be_delivered(pin)" => "is_there && self.may_be_delivered(pin)",
+            "is_there && self.at.is_namespace_preserved && self.may_be_delivered(pin)" => "is_there && self.may_be_delivered(pin)",
             "gateway/federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
         delivered_before_its_companions:
-            "self.at.is_namespace_kept && self.may_be_delivered(pin)" => "self.at.is_namespace_kept",
+            "self.at.is_namespace_preserved && self.may_be_delivered(pin)" => "self.at.is_namespace_preserved",
             "gateway/federator::tests::lanes::a_copy_waits_for_the_companions_that_it_needs";
         preserved_before_it_was_applied:
             "if pin.delivered {\n            Stage::TakeOver\n        } else {\n            Stage::Deliver\n        }" => "if pin.delivered { Stage::TakeOver } else { Stage::Preserve }",
@@ -287,7 +287,7 @@ mutants! {
             "settings.projection_retention.saturating_sub(now.since(since))" => "Duration::ZERO",
             "gateway/projector::tests::a_projection_whose_write_back_was_not_seen_to_go_waits_for_the_hub_and_the_cells";
         write_back_of_an_untied_namespace:
-            "!s.bound" => "false",
+            "!s.is_of_project" => "false",
             "gateway/projector::tests::what_is_missing_is_awaited";
         write_back_of_a_cell_that_left:
             "!s.cells.is_empty()" => "false",
@@ -312,7 +312,7 @@ mutants! {
             "pin.is_some_and(|pin| index.is_member_ready(pin))" => "pin.is_some()",
             "gateway/federator::tests::adopted::one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a_while";
         adopted_companion_is_never_kept:
-            "Some(DeliveryPolicy::Preserve(member()))" => "Some(DeliveryPolicy::With([member()].into()))",
+            "Some(DeliveryPolicy::TakeOver(member()))" => "Some(DeliveryPolicy::With([member()].into()))",
             "gateway/federator::tests::adopted::it_is_kept_from_the_first_delivery_of_its_object_on";
         companion_goes_to_a_cluster_that_is_another_one:
             "index.pinned_cluster(pin)" => "PinnedCluster::Same",
@@ -339,7 +339,7 @@ mutants! {
             "self.has_others || self.has_unplaced || self.has(MemberState::Left)" => "self.has_others || self.has(MemberState::Left)",
             "gateway/federator::tests::shared::no_member_keeps_what_only_an_object_without_one_names";
     }
-    "crates/gateway/src/index/single_member/kept.rs" {
+    "crates/gateway/src/index/single_member/adopted.rs" {
         a_companion_of_another_holds_a_deletion:
             "row.filter(|row| secondary::lists(&row.digest, object))" => "row",
             "gateway/federator::tests::adopted::one_that_another_object_has_now_holds_up_no_deletion";
@@ -582,7 +582,7 @@ mutants! {
             "self.at.record.is_full" => "false",
             "gateway/federator::tests::lanes::a_namespace_with_too_many_members_gets_no_more_until_one_is_gone";
         a_record_only_grows:
-            "is_named(token) || !self.at.kept.gone.contains(token)" => "true",
+            "is_named(token) || !self.at.adopted.gone.contains(token)" => "true",
             "gateway/federator::tests::adopted::those_that_are_gone_from_the_hub_leave_the_record_when_another_one_joins_it";
         a_round_of_taking_over_begins_before_its_write:
             "(stage, wanted) == (Some(Stage::Preserve), Stage::TakeOver)" => "false",
@@ -612,7 +612,7 @@ mutants! {
     }
     "crates/gateway/src/federator/decide/single_member.rs" {
         a_refused_spec_goes_with_its_policy:
-            "has_changed && !is_kept" => "has_changed",
+            "has_changed && !retains_last_spec" => "has_changed",
             "gateway/federator::tests::lanes::refused::it_is_held_and_resumed_without_its_spec";
         a_deletion_at_another_cluster_waits_for_a_permit:
             "permit_to_move(p)" => "p.permit",

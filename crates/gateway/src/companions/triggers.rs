@@ -1,4 +1,4 @@
-//! Triggers of companions: those that a change of the index concerns.
+//! Triggers of companions: the companions that a change of the index concerns.
 
 use crate::index::{
     GatewayIndex, ObjectRef, TableId,
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// Adds the keys of the companions whose decisions may depend on a change.
 pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
     match change {
-        // A companion that is to end waits for its binding.
+        // The deletion of a companion waits for its binding.
         Change::Companion { kind, hub, name, .. } => {
             keys.push(index.hub_key(TableId::Companions(*kind), hub, name));
         }
@@ -23,7 +23,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
         Change::ProjectNamespace { hub: Some(hub), .. } => index.companion_keys(hub, keys),
         Change::CityPolicy { hub } => {
             index.referenced_keys(hub, keys);
-            // A companion that nobody names any more waits for the policy by which it ends.
+            // A companion that no object references waits for the policy that withdraws it.
             if index.has_pins() {
                 index.companion_keys(hub, keys);
             }
@@ -41,7 +41,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             copy,
             news: CopyNews::Moved | CopyNews::Pinned,
         } => index.companion_keys_of(copy, keys),
-        // A Cluster that is another one gets none.
+        // A Cluster that has replaced a member gets no companion.
         Change::Cluster { pinned, .. } => {
             let mut ownerless = BTreeSet::new();
             for object in pinned {
@@ -51,7 +51,7 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
                     ownerless.insert(&object.hub);
                 }
             }
-            // All of such a namespace, once, however many objects it has.
+            // All companions of a namespace without owner, once for each namespace.
             for hub in ownerless {
                 index.companion_keys(hub, keys);
             }

@@ -58,8 +58,8 @@ pub fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key>) {
             referencing(index, &owner.project, *kind, &owner.namespace, name, keys);
             let row = index.hub.companions[*kind].get(hub, name);
             let listed = || row.into_iter().flat_map(|row| secondary::entries(&row.digest));
-            // A deployment that dropped its reference may have waited for the companion's release, and a deletion waits for
-            // a companion that its object names no longer.
+            // A deployment that dropped its reference may wait for the release of the companion, and so may the deletion of a
+            // deployment that no longer references it.
             let concerned = released.clone().unwrap_or_else(|| listed().collect());
             let concerned = concerned.iter().filter_map(|entry| entry.split_once('/'));
             for (_, source) in concerned.filter(|(namespace, _)| *namespace == &*owner.namespace) {

@@ -126,7 +126,7 @@ fn of_plane(plane: &str, word: &str) -> String {
         _ => "the project's kubeconfig",
     };
     match word {
-        "refused" => format!("mend {file} as the message says: fedgate doctor --project-kubeconfig FILE"),
+        "refused" => format!("correct {file} as the message says: fedgate doctor --project-kubeconfig FILE"),
         "credential_expired" | "unauthorized" => format!("renew the credential in {file}; it is taken up without a restart"),
         word if word == NO_PROJECT_UID.word => NO_PROJECT_UID.next.to_owned(),
         word if word == OTHER_HUB.word => OTHER_HUB.next.to_owned(),

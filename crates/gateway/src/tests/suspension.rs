@@ -66,7 +66,7 @@ async fn a_server_that_refuses_is_tried_once_a_minute_however_many_objects_wait(
     assert!(*others.writes.borrow() > 3, "another project is tried as before");
     tokio::time::sleep(10 * MINUTE).await;
     assert_eq!(*many.writes.borrow(), first + 10);
-    assert_eq!(gateway.shared.workers.kept(), 50);
+    assert_eq!(gateway.shared.workers.entry_count(), 50);
 
     let failures = gateway.shared.workers.failures();
     let causes = failures.causes();
@@ -138,7 +138,7 @@ async fn a_project_that_the_platform_suspends_is_written_to_after_its_end_and_no
     assert_eq!(
         (
             gateway.shared.executor.suspension(&plane),
-            gateway.shared.workers.kept()
+            gateway.shared.workers.entry_count()
         ),
         (None, 0)
     );
