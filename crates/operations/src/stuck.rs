@@ -16,7 +16,7 @@ pub enum Class {
     Brake,
     /// A verdict holds the object.
     Quarantined,
-    /// `Federated` is False for a reason that the tenant has to mend.
+    /// `Federated` is False for a reason that the tenant has to correct.
     Refused,
     /// The reconcile of the object fails and is retried.
     Retrying,
