@@ -202,7 +202,7 @@ impl Reconciler for Federator {
                 let step = Step::Act(act);
                 driver::Step::Apply(plan, Basis { snapshot, step })
             }
-            // The write was sent a moment ago: the object exists, or its event follows.
+            // The permit was asked for above, so that the key waits for an event.
             Step::Permit(_) => driver::Step::End(Requeue::AwaitChange),
             step => driver::Step::Read(Basis { snapshot, step }),
         }
@@ -311,7 +311,7 @@ impl Reconciler for Federator {
             && is_refused_status(&failure)
         {
             let (memory, now) = (&mut run.session.memory, run.ctx.now());
-            // Without a status of the copy, the project has refused the conditions alone.
+            // The status was refused before, and was not in this write: the project has refused the conditions alone.
             if memory.status_refusal(source, copy, now).is_some() {
                 return Err(failure);
             }
@@ -321,7 +321,7 @@ impl Reconciler for Federator {
         report_failed_pause(run, &basis.snapshot, &failure).await;
         let is_mark = decide::unmarked(&basis.snapshot).is_some() && failure.plane == Plane::Hub;
         if failure.category == Category::ProjectSuspended || is_mark {
-            // A missing permit says nothing of the deployment, and no body is stored for a write that waits.
+            // The failure says nothing of the deployment, and no body is stored for a write that waits.
             drop_bodies(run.ctx, &basis.snapshot);
             return Err(failure);
         }

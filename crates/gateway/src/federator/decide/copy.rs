@@ -79,7 +79,7 @@ pub(super) fn sync(p: &Pass<'_>, memory: &mut Memory) -> Step {
     if differs {
         return update(p, copy, None, memory);
     }
-    // The hub has rejected this payload before, or has stored it in another form.
+    // The copy has the payload, so that a rejection of it no longer counts.
     memory.refused = None;
     if !s.complete {
         return WAIT;
