@@ -97,8 +97,7 @@ pub async fn run(args: GatewayArgs, shutdown: impl Future<Output = ()> + Send) -
     }
     let setup = start.setup(args.lease(), &election, args.sweep_interval);
     let gateway = fedgate_gateway::new(hub, kinds, args.settings(), setup);
-    let operations =
-        fedgate_gateway::operations::Operations::new(gateway.clone(), start.status.process.clone());
+    let operations = fedgate_views::Operations::new(gateway.clone(), start.status.process.clone());
     tracing::info!(
         identity = start.identity,
         version = BUILD.version,

@@ -6,16 +6,14 @@ use crate::{
     scenarios::SETTLED,
 };
 use fedgate_engine::{metrics::Build, store::table::Table};
-use fedgate_gateway::{
-    index::{GatewayIndex, ObjectRef, derived::undelivered::is_of_leader},
-    operations::Operations,
-};
+use fedgate_gateway::index::{GatewayIndex, ObjectRef, derived::undelivered::is_of_leader};
 use fedgate_operations::views::header::Process;
 use fedgate_operations::{
-    Class, HealthState, HopKind, HopState, NoAnswer, OperationsSource, ReplicaRole, Stage, Time, Verdict,
-    query::{Query, TraceQuery},
+    Class, HealthState, HopKind, HopState, NoAnswer, OperationsSource, ReplicaRole, Stage, Time,
+    TracedObject, Verdict, query::Query,
 };
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
+use fedgate_views::Operations;
 use std::{collections::BTreeMap, time::Duration};
 
 /// Sums that differ from the tables, and objects that wait although all is well; a line each.
@@ -26,7 +24,7 @@ pub(crate) fn wrong(rig: &Rig) -> Vec<String> {
     let index = gateway.shared.index.lock();
     let mut lines = sums(&index);
     // A cell that does not report is the matter of the cell.
-    for stage in Stage::ALL.into_iter().filter(|stage| *stage != Stage::HubToCell) {
+    for &stage in Stage::ALL.iter().filter(|stage| **stage != Stage::HubToCell) {
         let waiting = index.undelivered.of(stage).iter();
         if gateway.shared.planes.lease.may_write() || !is_of_leader(stage) {
             lines.extend(waiting.map(|(ObjectRef { hub, name, .. }, since)| {
@@ -91,7 +89,7 @@ pub(crate) fn traced(
     kind: &str,
     name: &str,
 ) -> Result<fedgate_operations::Trace, NoAnswer> {
-    operations.trace(&TraceQuery {
+    operations.trace(&TracedObject {
         project: "p".to_owned(),
         namespace: "default".to_owned(),
         kind: kind.to_owned(),

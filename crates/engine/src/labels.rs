@@ -14,6 +14,9 @@ macro_rules! words {
             /// All of them, in order.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
+            /// The words of all, in order.
+            pub const WORDS: &[&str] = &[$($word,)+];
+
             /// The word in metrics, answers and logs.
             pub const fn as_str(self) -> &'static str {
                 match self {

@@ -138,24 +138,25 @@ impl GatewayIndex {
             })
     }
 
-    /// The cities that announced deployments and copies of a kind use in a hub namespace.
-    pub fn cities_of_kind(&self, kind: KindId, hub_namespace: &str) -> BTreeSet<CityCode> {
+    /// The deliveries of [`GatewayIndex::announced_in`] to cities within the limit.
+    fn admitted_in<'a>(&'a self, kind: KindId, hub_namespace: &'a str) -> impl Iterator<Item = CityRoute> {
         let over_city_limit = self.over_city_limit(hub_namespace, None);
         let announced = self.announced_in(kind, hub_namespace);
-        announced
-            .map(|destination| destination.city)
-            .filter(|city| !over_city_limit.contains(city))
+        announced.filter(move |to| !over_city_limit.contains(&to.city))
+    }
+
+    /// The cities that announced deployments and copies of a kind use in a hub namespace.
+    pub fn cities_of_kind(&self, kind: KindId, hub_namespace: &str) -> BTreeSet<CityCode> {
+        let admitted = self.admitted_in(kind, hub_namespace).map(|to| to.city);
+        admitted
             .chain(self.cities_of_copies(kind, hub_namespace))
             .collect()
     }
 
     /// The routes that announced deployments and copies of a kind use in a hub namespace.
     pub fn routes_of_kind(&self, kind: KindId, hub_namespace: &str) -> BTreeSet<Route> {
-        let over_city_limit = self.over_city_limit(hub_namespace, None);
-        let announced = self.announced_in(kind, hub_namespace);
-        announced
-            .filter(|destination| !over_city_limit.contains(&destination.city))
-            .map(|destination| destination.route)
+        let admitted = self.admitted_in(kind, hub_namespace).map(|to| to.route);
+        admitted
             .chain(self.routes_of_copies(kind, hub_namespace))
             .collect()
     }

@@ -3,7 +3,6 @@
 
 mod carrying;
 mod driver;
-mod operations;
 mod optional_kinds;
 mod survey;
 mod suspension;

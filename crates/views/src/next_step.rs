@@ -1,8 +1,8 @@
 //! The next step for each group of stuck objects.
 
 use super::stuck::INTRUDER;
-use crate::index::{NO_PROJECT_UID, OTHER_HUB, derived::known_plane};
 use fedgate_engine::error::Category;
+use fedgate_gateway::index::{NO_PROJECT_UID, OTHER_HUB, derived::known_plane};
 use fedgate_operations::Class;
 
 /// The word of a project that is suspended.
@@ -159,7 +159,7 @@ mod tests {
             "hub_to_cell",
             "writeback_to_projection",
         ];
-        for class in Class::ALL {
+        for &class in Class::ALL {
             for plane in ["hub", "project"] {
                 for word in words {
                     let step = next_step(class, plane, word);
