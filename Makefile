@@ -80,7 +80,8 @@ manifests: ## Write manifests/ and charts/fedgate anew
 	@$(FEDGATE) manifests --write manifests --write-chart charts/fedgate
 	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --test alerts the_tests_of_alerts
 
-docs: ## Write docs/reference and packaging/man anew
+# The schema of the chart's values has the flags, and docs/reference has the values.
+docs: manifests ## Write docs/reference and packaging/man anew, and the manifests before
 	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --test reference
 	FEDGATE_WRITE_DOCS=1 $(CARGO) test --quiet --package fedgate-cli --test reference
 

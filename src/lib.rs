@@ -2,7 +2,8 @@
 //!
 //! Tenants write to their own project control planes; fedgate syncs their specs to a Karmada hub, and returns status
 //! and the cells' Instances. This package wires the others together: `fedgate_gateway`, `fedgate_cell` and `fedgate_returns` are
-//! the roles, `fedgate_operator` has the commands of operators, `fedgate_admin` serves the administrative address.
+//! the roles, `fedgate_views` answers for the gateway what operators ask, `fedgate_operator` has their commands, and `fedgate_admin`
+//! serves the administrative address.
 //!
 //! * [`config`]: the flags of the roles. [`commands`]: the command line.
 //! * [`process`]: the process around a role. [`telemetry`]: its logs.

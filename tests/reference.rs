@@ -136,7 +136,8 @@ fn the_conditions_are_those_of_the_types() {
     let mut text = String::from(
         "# Conditions and reasons\n\n\
          A condition that sums others up has the worst reason below it: the one with the highest priority. `Federated` is of \
-         the project's WorkloadDeployment.\n\n\
+         the project's WorkloadDeployment. Further kinds are those of [kinds.md](../kinds.md); reasons that only they have do not \
+         compete.\n\n\
          | condition | reasons of True | reasons of False and Unknown |\n|---|---|---|\n",
     );
     let words = |reasons: &str| {

@@ -108,7 +108,7 @@ pub(crate) fn measure(projects: usize) -> Result<Vec<Part>> {
     })
 }
 
-/// Until nothing moves any more: what is under way here waits for nothing but its turn.
+/// Until nothing moves: what is under way here waits for nothing but its turn.
 async fn settle() {
     for _ in 0..10_000 {
         tokio::task::yield_now().await;

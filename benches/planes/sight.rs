@@ -66,7 +66,7 @@ impl Sight {
                     Ok(watcher::Event::Delete(object)) => tell(&held, &object, None, now),
                     Ok(watcher::Event::InitDone) => {
                         if let Some(ready) = ready.take() {
-                            // Nobody listens any more only while the bench ends.
+                            // Nobody listens only while the bench ends.
                             let _ = ready.send(());
                         }
                     }

@@ -4,7 +4,8 @@ use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use fedgate_engine::plane::{
     client::Connection,
-    discovery::{CredentialSource, MiloForm, MiloSource, ProjectSource},
+    credential::CredentialSource,
+    discovery::{MiloForm, MiloSource, ProjectSource},
 };
 use std::path::{Path, PathBuf};
 

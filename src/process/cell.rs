@@ -6,7 +6,10 @@ use fedgate_api::names::ProjectKey;
 use fedgate_cell::{Cell, SWEEP_INTERVAL, Setup, projects::Projects};
 use fedgate_engine::{
     metrics::PlaneKind,
-    plane::discovery::{self, CredentialSource, ProjectSource},
+    plane::{
+        credential::{self, CredentialSource},
+        discovery::{self, ProjectSource},
+    },
 };
 use fedgate_operations::views::role::Operations;
 use futures::{FutureExt, StreamExt};
@@ -73,7 +76,7 @@ fn on_demand(
             below: below(project),
         };
         let (connection, work) =
-            discovery::connect(PlaneKind::Project, login, &clients, rules).map_err(|e| e.to_string())?;
+            credential::connect(PlaneKind::Project, login, &clients, rules).map_err(|e| e.to_string())?;
         Ok((connection, work.boxed()))
     }))
 }

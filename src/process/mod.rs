@@ -14,7 +14,8 @@ use fedgate_engine::{
     metrics::{Build, Family, Gauges, Metrics, PlaneKind},
     plane::{
         client::{Clients, Connection},
-        discovery::{self, CredentialSource, ProjectEvent},
+        credential::{self, CredentialSource},
+        discovery::{self, ProjectEvent},
         kubeconfig::Rules,
         lease::{Lease, LeaseHandle},
     },
@@ -97,8 +98,7 @@ pub async fn run(args: GatewayArgs, shutdown: impl Future<Output = ()> + Send) -
     }
     let setup = start.setup(args.lease(), &election, args.sweep_interval);
     let gateway = fedgate_gateway::new(hub, kinds, args.settings(), setup);
-    let operations =
-        fedgate_gateway::operations::Operations::new(gateway.clone(), start.status.process.clone());
+    let operations = fedgate_views::Operations::new(gateway.clone(), start.status.process.clone());
     tracing::info!(
         identity = start.identity,
         version = BUILD.version,
@@ -154,7 +154,7 @@ impl<R: Role> Start<R> {
             kubeconfig: kubeconfig.map(Path::to_owned),
             below: None,
         };
-        let connected = discovery::connect(plane, login, &self.clients, self.rules);
+        let connected = credential::connect(plane, login, &self.clients, self.rules);
         let (connection, work) = connected.map_err(|error| anyhow!("{flag}: {error}"))?;
         self.background.spawn(work);
         Ok(connection)
@@ -220,7 +220,7 @@ impl<R: Role> Start<R> {
     }
 }
 
-/// Checks the hub. A failure that time may mend is waited for without limit; a refused credential and a hub that is no Karmada end
+/// Checks the hub. A failure that may end by itself is waited for without limit; a refused credential and a hub that is no Karmada end
 /// the start.
 async fn check(hub: &Connection, kinds: &Kinds, starting: &Starting) -> Result<(), PreflightError> {
     let end = tokio::time::Instant::now() + HUB_PATIENCE;

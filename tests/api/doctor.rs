@@ -49,7 +49,7 @@ pub(crate) async fn definitions_and_policies_are_found_as_they_were_applied(sand
         assert!(
             found.is_some_and(|finding| finding.verdict == Verdict::Ok),
             "{plane} {}: {report}",
-            check.name()
+            check.as_str()
         );
     }
     Ok(())

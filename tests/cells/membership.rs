@@ -286,7 +286,7 @@ async fn departure(case: &Case, new: &NewCell, wish: &Wish, both: &[(&str, &Path
     fedgate(&["cells", "join", name, "--city", NEW.1], both)
         .await
         .exits(0, "cell iad-1 serves IAD");
-    // Namespaces of its city that nobody uses any more are bound to it until they go.
+    // Namespaces of its city that nobody uses are bound to it until they go.
     fedgate(
         &["cells", "drain", name, "--allow-outage", "--timeout", "2m"],
         both,

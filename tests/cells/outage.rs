@@ -51,7 +51,7 @@ async fn w01_a_project_away_leaves_what_runs_alone(case: Case) {
         }
         assert_eq!(case.writes_of(dfw, &mark), Vec::<String>::new());
     };
-    with_cleanup(body, async { dfw.mend() }).await;
+    with_cleanup(body, async { dfw.restore() }).await;
     case.runs(&wish).await;
 }
 
@@ -71,7 +71,7 @@ async fn w02_quota_away_is_told_through_the_hub(case: Case) {
         .await;
         assert!(case.at(dfw, &POD).await.is_empty());
     };
-    with_cleanup(body, async { dfw.mend() }).await;
+    with_cleanup(body, async { dfw.restore() }).await;
     case.runs(&wish).await;
 }
 
@@ -131,7 +131,7 @@ async fn w07_a_minute_without_hub_and_projects(case: Case) {
             "what runs goes on"
         );
     };
-    with_cleanup(body, async { dfw.mend() }).await;
+    with_cleanup(body, async { dfw.restore() }).await;
     case.runs(&two).await;
     wait_for("all releases are done", seconds(60), || async {
         let claims = case.project.list(&CLAIM, &case.ns, "").await;

@@ -158,7 +158,7 @@ async fn projects_below_one_address_are_asked_again_each_by_itself(case: Case) {
         .await;
         platform.kubeconfig(Path::new(&flags[1]));
         case.cell_says(&INSTANCE, "first-us-dfw-0", UNAVAILABLE).await;
-        platform.line.mend();
+        platform.line.restore();
         case.runs(&first).await;
         // One project goes away while it is watched; the other has what it asks for.
         platform.cut("alpha");
@@ -169,7 +169,7 @@ async fn projects_below_one_address_are_asked_again_each_by_itself(case: Case) {
         other.run(&Wish::new("web", 1)).await;
         let waits = case.cell_says(&INSTANCE, "late-us-dfw-0", UNAVAILABLE).await;
         assert!(!is_true(&waits, "Ready"), "{waits}");
-        platform.mend("alpha");
+        platform.restore("alpha");
         case.runs(&late).await;
         for (project, case, instance) in [
             ("alpha", &case, "late-us-dfw-0"),

@@ -173,7 +173,7 @@ async fn a_replica_that_does_not_answer_is_named() {
     );
 }
 
-/// An answer of the host is no absence of it, and each has the step that mends it.
+/// An answer of the host is no absence of it, and each has the step that repairs it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_lacks_or_forbids_something_is_not_absent() {
     let host = Host::start().await;

@@ -172,7 +172,7 @@ async fn v31_vaults_at_two_members_share_a_companion(case: Case) {
     lhr.gone(&SECRET, &case.hub_ns, TOKEN, seconds(120)).await;
     follows(&case, &[&case.dfw], "one").await;
     first.stayed(&case, "while the lane is narrowed").await;
-    // The policy of a lane that nothing has any more goes, too.
+    // The policy of a lane that nothing has goes, too.
     case.hub.gone(&POLICY, &case.hub_ns, &wide, seconds(120)).await;
     one_without_a_member_holds_it_nowhere(&case).await;
 }

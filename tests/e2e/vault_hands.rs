@@ -97,11 +97,11 @@ impl<'a> Built<'a> {
 }
 
 async fn v50_hands_on_the_hub_end_neither_a_vault_nor_its_seal(case: Case) {
-    with_cleanup(hands(&case), mended(&case)).await;
+    with_cleanup(hands(&case), restored(&case)).await;
 }
 
-/// What must not stay if the trial fails.
-async fn mended(case: &Case) {
+/// Restores what the trial changes, because it must not stay if the trial fails.
+async fn restored(case: &Case) {
     let city = json!({"metadata": {"labels": {keys::CITY_CODE: case.dfw.city}}});
     case.hub.merge(&CLUSTER, "", &case.dfw.name, city).await;
     let free = json!({"metadata": {"finalizers": null}});

@@ -278,7 +278,7 @@ impl World {
         assert_eq!(exit, ExitCode::SUCCESS, "{words:?}");
     }
 
-    /// Runs a command until its n-th request is applied. Its answer is not heard any more, and nothing follows it.
+    /// Runs a command until its n-th request is applied. Its answer is not heard, and nothing follows it.
     pub(crate) async fn killed_at(&self, words: &[&str], with_cell: bool, n: u64) {
         let faults = self.simulator.faults();
         faults.stop_at(ADMIN, n, true);

@@ -33,7 +33,7 @@ macro_rules! mutants {
 mutants! {
     "crates/gateway/src/federator/decide/mod.rs" {
         a_refused_spec_stops_the_way_to_its_member:
-            "is_valid || keeps_member(s, source)" => "is_valid",
+            "is_valid || retains_member(s, source)" => "is_valid",
             "gateway/federator::tests::lanes::refused::it_leaves_a_member_that_has_gone_before_one_joins_under_its_name";
         copy_before_its_city_is_ready:
             "s.hub_state == HubNamespaceState::Ours && s.readiness.is_ready" => "s.hub_state == HubNamespaceState::Ours",
@@ -47,7 +47,7 @@ mutants! {
             "s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released" => "false",
             "gateway/federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
         no_word_of_the_hub_before_it_lets_go:
-            "!memory.bound && !released" => "false",
+            "!memory.is_binding_settled && !released" => "false",
             "gateway/federator::tests::deletion::without_a_binding_that_was_seen_the_hub_says_that_nothing_is_left";
         no_wait_for_companions_and_policy:
             "!released && (s.companions.hold || s.readiness.is_policy_leaving)" => "false",
@@ -103,10 +103,10 @@ mutants! {
             "self.spec.fits" => "true",
             "gateway/federator::tests::lanes::refused::a_first_delivery_waits_for_a_spec_that_fits";
         delivered_before_its_namespace_is_kept:
-            "is_there && self.at.is_namespace_kept && self.may_be_delivered(pin)" => "is_there && self.may_be_delivered(pin)",
+            "is_there && self.at.is_namespace_preserved && self.may_be_delivered(pin)" => "is_there && self.may_be_delivered(pin)",
             "gateway/federator::tests::lanes::a_pinned_copy_is_delivered_only_when_it_is_given_to_its_member_alone";
         delivered_before_its_companions:
-            "self.at.is_namespace_kept && self.may_be_delivered(pin)" => "self.at.is_namespace_kept",
+            "self.at.is_namespace_preserved && self.may_be_delivered(pin)" => "self.at.is_namespace_preserved",
             "gateway/federator::tests::lanes::a_copy_waits_for_the_companions_that_it_needs";
         preserved_before_it_was_applied:
             "if pin.delivered {\n            Stage::TakeOver\n        } else {\n            Stage::Deliver\n        }" => "if pin.delivered { Stage::TakeOver } else { Stage::Preserve }",
@@ -166,7 +166,7 @@ mutants! {
             "!s.needed.contains(name)" => "true",
             "gateway/policies::tests::a_policy_is_let_go_only_when_its_project_can_be_seen";
         terminating_policy_restored:
-            "!row.deleting && row.digest.spec" => "row.digest.spec",
+            "!row.deleting && row.digest.spec != Some(policy_spec::digest(spec))" => "row.digest.spec != Some(policy_spec::digest(spec))",
             "gateway/policies::tests::a_policy_that_terminates_is_awaited";
         policy_relied_on_while_it_goes:
             "matches!(e.write, Write::Delete { .. })" => "false",
@@ -287,7 +287,7 @@ mutants! {
             "settings.projection_retention.saturating_sub(now.since(since))" => "Duration::ZERO",
             "gateway/projector::tests::a_projection_whose_write_back_was_not_seen_to_go_waits_for_the_hub_and_the_cells";
         write_back_of_an_untied_namespace:
-            "!s.bound" => "false",
+            "!s.is_of_project" => "false",
             "gateway/projector::tests::what_is_missing_is_awaited";
         write_back_of_a_cell_that_left:
             "!s.cells.is_empty()" => "false",
@@ -312,7 +312,7 @@ mutants! {
             "pin.is_some_and(|pin| index.is_member_ready(pin))" => "pin.is_some()",
             "gateway/federator::tests::adopted::one_that_is_no_longer_named_stays_until_the_member_has_had_the_new_spec_for_a_while";
         adopted_companion_is_never_kept:
-            "Some(DeliveryPolicy::Preserve(member()))" => "Some(DeliveryPolicy::With([member()].into()))",
+            "Some(DeliveryPolicy::TakeOver(member()))" => "Some(DeliveryPolicy::With([member()].into()))",
             "gateway/federator::tests::adopted::it_is_kept_from_the_first_delivery_of_its_object_on";
         companion_goes_to_a_cluster_that_is_another_one:
             "index.pinned_cluster(pin)" => "PinnedCluster::Same",
@@ -339,7 +339,7 @@ mutants! {
             "self.has_others || self.has_unplaced || self.has(MemberState::Left)" => "self.has_others || self.has(MemberState::Left)",
             "gateway/federator::tests::shared::no_member_keeps_what_only_an_object_without_one_names";
     }
-    "crates/gateway/src/index/single_member/kept.rs" {
+    "crates/gateway/src/index/single_member/adopted.rs" {
         a_companion_of_another_holds_a_deletion:
             "row.filter(|row| secondary::lists(&row.digest, object))" => "row",
             "gateway/federator::tests::adopted::one_that_another_object_has_now_holds_up_no_deletion";
@@ -405,6 +405,11 @@ mutants! {
             "self.version.max(written)" => "self.version",
             "engine/plane::watch::tests::restored::a_server_that_lost_an_answered_write_is_read_anew";
     }
+    "crates/engine/src/runtime/planes/mod.rs" {
+        a_failure_of_a_watch_is_not_counted:
+            "matches!(event, WatchEvent::Failed)" => "false",
+            "engine/runtime::planes::tests::a_watch_that_fails_is_counted_by_its_cause";
+    }
     "crates/engine/src/store/table/mod.rs" {
         older_versions_of_a_restored_plane_ignored:
             "origin == Origin::List && held.list != self.list && held.row.version > version" => "false",
@@ -450,7 +455,7 @@ mutants! {
             "refusal.is_none()" => "true",
             "gateway/federator::tests::lanes::status::a_status_that_the_project_refuses_is_said_and_not_written_again_until_it_changes";
     }
-    "crates/cell/src/rollout/steps.rs" {
+    "crates/cell/src/rollout/decide.rs" {
         hold_ignored:
             "hold == Some(RolloutHold::Rolls)" => "false",
             "cell/rollout::tests::scenarios::s30_s31_holds_are_said";
@@ -582,7 +587,7 @@ mutants! {
             "self.at.record.is_full" => "false",
             "gateway/federator::tests::lanes::a_namespace_with_too_many_members_gets_no_more_until_one_is_gone";
         a_record_only_grows:
-            "is_named(token) || !self.at.kept.gone.contains(token)" => "true",
+            "is_named(token) || !self.at.adopted.gone.contains(token)" => "true",
             "gateway/federator::tests::adopted::those_that_are_gone_from_the_hub_leave_the_record_when_another_one_joins_it";
         a_round_of_taking_over_begins_before_its_write:
             "(stage, wanted) == (Some(Stage::Preserve), Stage::TakeOver)" => "false",
@@ -612,7 +617,7 @@ mutants! {
     }
     "crates/gateway/src/federator/decide/single_member.rs" {
         a_refused_spec_goes_with_its_policy:
-            "has_changed && !is_kept" => "has_changed",
+            "has_changed && !retains_last_spec" => "has_changed",
             "gateway/federator::tests::lanes::refused::it_is_held_and_resumed_without_its_spec";
         a_deletion_at_another_cluster_waits_for_a_permit:
             "permit_to_move(p)" => "p.permit",

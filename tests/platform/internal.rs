@@ -86,7 +86,7 @@ async fn control_planes_of_the_infrastructure_cluster_are_engaged_by_their_hosts
         let other = case.namespace("beta").await;
         case.deploy("beta", "new").await;
         case.lives("beta", &case.ns, &other, "new").await;
-        // A control plane that does not answer any more is left, and what it has stays.
+        // A control plane that does not answer is left, and what it has stays.
         let ready = async |status: &str| {
             let condition = json!({
                 "type": "ControlPlaneReady", "status": status, "reason": "Ready", "message": "",

@@ -6,16 +6,14 @@ use crate::{
     scenarios::SETTLED,
 };
 use fedgate_engine::{metrics::Build, store::table::Table};
-use fedgate_gateway::{
-    index::{GatewayIndex, ObjectRef, derived::undelivered::is_of_leader},
-    operations::Operations,
-};
+use fedgate_gateway::index::{GatewayIndex, ObjectRef, Project, derived::undelivered::is_of_leader};
 use fedgate_operations::views::header::Process;
 use fedgate_operations::{
-    Class, HealthState, HopKind, HopState, NoAnswer, OperationsSource, ReplicaRole, Stage, Time, Verdict,
-    query::{Query, TraceQuery},
+    Class, HealthState, HopKind, HopState, Instances, NoAnswer, OperationsSource, ReplicaRole, Stage, Time,
+    TracedObject, Verdict, query::Query,
 };
 use fedgate_simulator::{Down, Fault, Rule, Verb, When};
+use fedgate_views::Operations;
 use std::{collections::BTreeMap, time::Duration};
 
 /// Sums that differ from the tables, and objects that wait although all is well; a line each.
@@ -26,7 +24,7 @@ pub(crate) fn wrong(rig: &Rig) -> Vec<String> {
     let index = gateway.shared.index.lock();
     let mut lines = sums(&index);
     // A cell that does not report is the matter of the cell.
-    for stage in Stage::ALL.into_iter().filter(|stage| *stage != Stage::HubToCell) {
+    for &stage in Stage::ALL.iter().filter(|stage| **stage != Stage::HubToCell) {
         let waiting = index.undelivered.of(stage).iter();
         if gateway.shared.planes.lease.may_write() || !is_of_leader(stage) {
             lines.extend(waiting.map(|(ObjectRef { hub, name, .. }, since)| {
@@ -48,6 +46,21 @@ fn sums(index: &GatewayIndex) -> Vec<String> {
     if counted != kept {
         lines.push(format!("{counted} federated objects are summed, {kept} are kept"));
     }
+    let mut all = Instances::default();
+    for (key, project) in &index.projects {
+        let of_project = reported(project);
+        if of_project != project.instances {
+            let summed = project.instances;
+            lines.push(format!(
+                "project {key} reports {of_project:?}, {summed:?} are summed"
+            ));
+        }
+        all += of_project;
+    }
+    if all != index.reported_instances() {
+        let summed = index.reported_instances();
+        lines.push(format!("projects report {all:?}, {summed:?} are summed"));
+    }
     let mut written_back: BTreeMap<&str, u64> = BTreeMap::new();
     for table in index.hub.write_backs.iter() {
         for ((hub, _), _) in table.iter() {
@@ -66,6 +79,20 @@ fn sums(index: &GatewayIndex) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The Instances that the objects of a project report.
+fn reported(project: &Project) -> Instances {
+    let mut all = Instances::default();
+    for (_, row) in project.sources.iter().flat_map(Table::iter) {
+        if let Some(counts) = row.digest.rolled_up().map(|rollup| &rollup.counts) {
+            all.desired += u64::try_from(counts.desired_replicas).unwrap();
+            all.existing += u64::try_from(counts.replicas).unwrap();
+            all.ready += u64::try_from(counts.ready_replicas).unwrap();
+            all.updated += u64::try_from(counts.updated_replicas).unwrap();
+        }
+    }
+    all
 }
 
 pub(crate) fn operations(rig: &Rig) -> Operations {
@@ -91,7 +118,7 @@ pub(crate) fn traced(
     kind: &str,
     name: &str,
 ) -> Result<fedgate_operations::Trace, NoAnswer> {
-    operations.trace(&TraceQuery {
+    operations.trace(&TracedObject {
         project: "p".to_owned(),
         namespace: "default".to_owned(),
         kind: kind.to_owned(),

@@ -191,7 +191,7 @@ fn i3_a_finalizer_that_goes_before_the_binding() {
         let free = json!({"metadata": {"finalizers": null}});
         scene.patch("p", &own("workloaddeployments", "web"), free).await;
     });
-    // The binding is of no copy any more, and will be left over.
+    // The binding is of no copy, and will be left over.
     assert_eq!(found, ["I2", "I3"]);
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Scenario {
 
 /// Time between two steps.
 pub(crate) const STEP: Duration = Duration::from_secs(15);
-/// After this time without acts nothing may be under way any more.
+/// After this time without acts nothing may be under way.
 pub(crate) const SETTLED: Duration = Duration::from_secs(150);
 
 /// The scenarios; `tests/prove/crash.rs` has a test for each.

@@ -87,7 +87,7 @@ impl Watching {
                 may_be_absent: false,
             };
             let health = WatchStatus::default();
-            // Nobody listens any more once the test is over.
+            // Nobody listens once the test is over.
             let sink = |event| drop(told.send(words(event)));
             run_supervised(&Plane::Hub, &connection, &selection, &health, sink, drop, || ()).await;
         });

@@ -11,7 +11,7 @@ use tokio::{
 /// What becomes of the connections that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Both sockets stay open, and nothing passes any more, in neither direction.
+    /// Both sockets stay open, and nothing passes, in neither direction.
     HalfOpen,
     /// Both sockets are closed.
     Cut,

@@ -9,7 +9,12 @@ use super::{
 };
 use crate::api::{Refusal, User};
 use crate::console::session::{self, SESSION, credential};
-use axum::http::request::Parts;
+use axum::{
+    extract::{Request, State},
+    http::request::Parts,
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
 use fedgate_operations::ErrorCode;
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -177,10 +182,23 @@ impl Access {
     }
 }
 
+/// A request that reached the address under a foreign name is refused, whatever it asks.
+pub(super) async fn under_own_name(
+    State(access): State<Arc<Access>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    match access.check_origin(&parts) {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
 /// The token of the file.
 async fn wanted(token: &Token) -> Result<Wanted, Refusal> {
     token.read().await.map_err(|error| {
-        tracing::warn!(%error, "the administrative address cannot compare tokens; mend the file");
+        tracing::warn!(%error, "the administrative address cannot compare tokens; correct the file");
         Refusal::unavailable("the token cannot be read, see the log")
     })
 }

@@ -12,6 +12,7 @@ pub mod console;
 mod deadline;
 mod origin;
 mod reviews;
+mod routes;
 mod server;
 mod sign_in;
 mod tls;
@@ -20,22 +21,11 @@ mod token;
 pub use tls::TlsError;
 pub use token::{Token, TokenError};
 
-use access::{Access, Peer};
-use api::{Operations, Route};
-use axum::{
-    Json, Router,
-    body::Body,
-    extract::{Request, State},
-    http::{StatusCode, header},
-    middleware::{self, Next},
-    response::{IntoResponse, Response},
-    routing::get,
-};
+use access::Access;
 use fedgate_engine::{metrics::Metrics, plane::client::Connection};
 use fedgate_operations::OperationsSource;
-use futures::StreamExt;
 use reviews::Reviews;
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Instant};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use tls::Tls;
 use tokio::{net::TcpListener, sync::watch};
 
@@ -88,100 +78,6 @@ pub enum AdminError {
     /// Certificate or key cannot be used.
     #[error("--admin-tls-directory {0}; put a PEM chain into tls.crt and its key into tls.key")]
     Tls(#[from] TlsError),
-}
-
-type Shared = State<Arc<dyn AdminSource>>;
-
-fn verdict(result: Result<(), String>) -> (StatusCode, String) {
-    match result {
-        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
-        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
-    }
-}
-
-/// A request that reached the address under a foreign name is refused, whatever it asks.
-async fn under_own_name(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    match access.check_origin(&parts) {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
-        Err(refusal) => refusal.into_response(),
-    }
-}
-
-/// Admits requests that show a valid token. Its file is read at each request, so that a new token is valid at once. An answer
-/// that is a stream ends when its request would not be admitted.
-async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
-    let user = match access.check(&parts).await {
-        Ok(user) => user,
-        Err(refusal) => return refusal.into_response(),
-    };
-    if let Some(peer) = parts.extensions.get::<Peer>() {
-        peer.admit();
-    }
-    let asked = parts.clone();
-    if let Some(user) = user {
-        parts.extensions.insert(user);
-    }
-    let response = next.run(Request::from_parts(parts, body)).await;
-    let kind = response.headers().get(header::CONTENT_TYPE);
-    if kind.is_none_or(|kind| kind != api::STREAM) {
-        return response;
-    }
-    let refused = Box::pin(async move { access.refuses(&asked).await });
-    response.map(|body| Body::from_stream(body.into_data_stream().take_until(refused)))
-}
-
-/// Counts the answers of the operations API, refusals included.
-async fn count(State(operations): State<Arc<Operations>>, request: Request, next: Next) -> Response {
-    let (began, route) = (Instant::now(), Route::matched(request.extensions().get()));
-    let response = next.run(request).await;
-    operations.count(route, response.status(), began);
-    response
-}
-
-/// The routes of the probes. They need no token.
-fn probes(subject: &Arc<dyn AdminSource>) -> Router {
-    Router::new()
-        .route("/livez", get(|State(s): Shared| async move { verdict(s.live()) }))
-        .route(
-            "/readyz",
-            get(|State(s): Shared| async move { verdict(s.ready()) }),
-        )
-        .with_state(subject.clone())
-}
-
-/// The routes. Only `/livez`, `/readyz` and the console's page need no token.
-fn router(subject: &Arc<dyn AdminSource>, metrics: &Arc<Metrics>, access: Access) -> Router {
-    let access = Arc::new(access);
-    let console = sign_in::router(&access);
-    let texts = Router::new()
-        .route(
-            "/debug/planes",
-            get(|State(s): Shared| async move { Json(s.planes()) }),
-        )
-        .route(
-            "/metrics",
-            get(|State(s): Shared| async move {
-                match s.metrics() {
-                    Ok(text) => ([("content-type", "text/plain; version=0.0.4")], text).into_response(),
-                    Err(reason) => (StatusCode::INTERNAL_SERVER_ERROR, reason).into_response(),
-                }
-            }),
-        )
-        .route_layer(middleware::from_fn_with_state(access.clone(), guard))
-        .with_state(subject.clone());
-    let role = subject.clone();
-    let operations = Operations::new(Arc::new(move || role.operations()), metrics);
-    let api = operations
-        .router()
-        .route_layer(middleware::from_fn_with_state(access.clone(), guard))
-        .route_layer(middleware::from_fn_with_state(operations, count));
-    probes(subject)
-        .merge(texts)
-        .merge(api)
-        .layer(middleware::from_fn_with_state(access, under_own_name))
-        .merge(console)
 }
 
 /// The bound addresses.
@@ -244,10 +140,10 @@ impl Bound {
     ) {
         // A task of its own: requests to the other address delay no probe.
         let probes = self.probes.map(|listener| {
-            let served = server::serve(listener, probes(&subject), None, shutdown.clone());
+            let served = server::serve(listener, routes::probes(&subject), None, shutdown.clone());
             tokio::spawn(served)
         });
-        let router = router(&subject, &metrics, self.access);
+        let router = routes::router(&subject, &metrics, self.access);
         server::serve(self.listener, router, self.tls, shutdown).await;
         if let Some(probes) = probes {
             let _ = probes.await;

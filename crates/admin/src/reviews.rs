@@ -279,7 +279,7 @@ impl Reviews {
 
     /// Number of kept verdicts of one kind.
     #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
+    pub(super) fn entry_count(&self) -> usize {
         self.users.lock().0.len()
     }
 }

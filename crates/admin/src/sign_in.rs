@@ -1,7 +1,7 @@
 //! The console on the administrative address (contract: operations.md §4): its page, and the session that a browser gets for
 //! a token.
 
-use super::{access::Access, under_own_name};
+use super::access::{Access, under_own_name};
 use crate::api::Refusal;
 use crate::console::{self, session};
 use axum::{

@@ -49,7 +49,7 @@ impl Tls {
                         tracing::info!("the administrative address has read its certificate again");
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "the administrative address keeps its former certificate; mend the file");
+                        tracing::warn!(%error, "the administrative address keeps its former certificate; correct the file");
                     }
                 }
             }

@@ -28,6 +28,7 @@ mod selector;
 mod template;
 mod unknown;
 mod volume;
+mod words;
 mod workload;
 
 pub use conditions::{Condition, ConditionStatus, Reason};

@@ -243,21 +243,21 @@ pub fn city_set(cities: &std::collections::BTreeSet<CityCode>) -> Option<String>
 }
 
 /// Behind the name of a set whose policy preserves what members have (contract: clusters.md §2 rule 7).
-const KEEP: &str = ".keep";
+const PRESERVING: &str = ".keep";
 
 /// The city set of the same codes whose policy preserves what members have.
-pub fn kept_set(set: &str) -> String {
-    format!("{}{KEEP}", plain_set(set))
+pub fn preserving_set(set: &str) -> String {
+    format!("{}{PRESERVING}", plain_set(set))
 }
 
 /// The city set of the same codes whose policy does not preserve.
 pub fn plain_set(set: &str) -> &str {
-    set.strip_suffix(KEEP).unwrap_or(set)
+    set.strip_suffix(PRESERVING).unwrap_or(set)
 }
 
 /// True if the policy of a set preserves what members have.
-pub fn is_kept_set(set: &str) -> bool {
-    set.ends_with(KEEP)
+pub fn is_preserving_set(set: &str) -> bool {
+    set.ends_with(PRESERVING)
 }
 
 /// The codes of a city set, if its name tells them; one that carries a hash does not.

@@ -1,6 +1,6 @@
 //! Derives the condition Ready of an Instance from all other conditions (contract: cell.md §4).
 
-use super::index::digest::Instance;
+use super::index::digest::InstanceDigest;
 use fedgate_api::conditions::{
     Condition,
     ConditionStatus::{self, False, True},
@@ -25,7 +25,7 @@ pub mod gates {
 #[derive(Debug, Clone, Copy)]
 pub struct ReadyInputs<'a> {
     /// The Instance.
-    pub instance: &'a Instance,
+    pub instance: &'a InstanceDigest,
     /// True if the Instance is being deleted.
     pub deleting: bool,
     /// The conditions that are about to be written to the Instance.
@@ -252,14 +252,14 @@ mod tests {
         ]
     }
 
-    fn gated(gates: &[&str]) -> Instance {
-        Instance {
+    fn gated(gates: &[&str]) -> InstanceDigest {
+        InstanceDigest {
             gates: gates.iter().map(|gate| (*gate).into()).collect(),
-            ..Instance::default()
+            ..InstanceDigest::default()
         }
     }
 
-    fn seen<'a>(instance: &'a Instance, conditions: &'a [Condition]) -> ReadyInputs<'a> {
+    fn seen<'a>(instance: &'a InstanceDigest, conditions: &'a [Condition]) -> ReadyInputs<'a> {
         ReadyInputs {
             instance,
             deleting: false,

@@ -57,16 +57,12 @@ impl Answering for Cell {
         let (old, unserving) = (deleting(&index, now), unserving(&index, stuck_for, now));
         drop(index);
         let mut add = |key: &Key, class, word: String, since, message: String| {
-            found.push(Found {
-                class,
-                plane: "cell",
-                word,
-                item: StuckItem {
-                    since: Some(since),
-                    message,
-                    ..naming(key)
-                },
-            });
+            let item = StuckItem {
+                since: Some(since),
+                message,
+                ..naming(key)
+            };
+            found.push(Found::new(class, "cell", word, item));
         };
         for (key, since) in old {
             add(&key, Class::Deleting, "Deleting".to_owned(), since, String::new());
@@ -92,7 +88,7 @@ impl Answering for Cell {
     }
 }
 
-/// The Instances that the cell cannot place, which its operator mends, and those that cannot run as they are specified.
+/// The Instances that the cell cannot place, which its operator has to correct, and those that cannot run as they are specified.
 fn unserving(index: &CellIndex, stuck_for: Duration, now: Now) -> Vec<(Key, Class, Condition)> {
     let rows = index.instances.iter().filter(|(_, row)| !row.deleting);
     let found = rows.filter_map(|((namespace, name), row)| {

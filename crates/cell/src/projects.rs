@@ -1,5 +1,5 @@
 //! The projects whose quota claims are watched. The cell engages each when its claims are wanted, retries if the connection
-//! cannot be made, and releases it when no object of the cell needs it any more.
+//! cannot be made, and releases it when no object of the cell needs it.
 
 use super::{Cell, context::Shared, index::tables::TableId};
 use crate::release::RELEASE;

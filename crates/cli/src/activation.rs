@@ -17,17 +17,18 @@ use tokio::time::Instant;
 /// Names of the service in the reference of an entitlement.
 const SERVICE: [&str; 2] = ["compute", "compute.datumapis.com"];
 
-/// The way of a request, in the order of preference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
-    /// Compute was not asked for.
-    NotRequested,
-    /// The provider has refused compute.
-    Rejected,
-    /// Compute was asked for, and nobody has decided.
-    Requested,
-    /// The project may use compute.
-    Active,
+fedgate_api::words! {
+    /// The way of a request, in the order of preference.
+    enum Step {
+        /// Compute was not asked for.
+        NotRequested = "NotRequested",
+        /// The provider has refused compute.
+        Rejected = "Rejected",
+        /// Compute was asked for, and nobody has decided.
+        Requested = "Requested",
+        /// The project may use compute.
+        Active = "Active",
+    }
 }
 
 /// The state.
@@ -77,16 +78,6 @@ impl State {
         Self {
             message: message.to_owned(),
             ..Self::new(Step::Rejected, decided)
-        }
-    }
-
-    /// The word.
-    const fn word(&self) -> &'static str {
-        match self.step {
-            Step::NotRequested => "NotRequested",
-            Step::Rejected => "Rejected",
-            Step::Requested => "Requested",
-            Step::Active => "Active",
         }
     }
 }
@@ -257,12 +248,12 @@ fn show(plane: &Plane, output: &Output, state: &State) -> Result<(), Error> {
     };
     let lines = [
         format!("Project  {}", plane.project),
-        format!("State    {}", state.word()),
+        format!("State    {}", state.step.as_str()),
         format!("Since    {}", since.as_deref().unwrap_or("-")),
         format!("Message  {message}"),
     ];
     let object = json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Activation", "metadata": {"name": plane.project},
-        "project": plane.project, "state": state.word(), "since": state.since, "message": state.message});
+        "project": plane.project, "state": state.step.as_str(), "since": state.since, "message": state.message});
     output.result(&escaped(&lines), &object)
 }
 
@@ -281,8 +272,8 @@ mod tests {
 
     #[test]
     fn each_row_of_the_table_of_states() {
-        let word = |status: Value| State::of(&[entitlement("compute", &status)]).word();
-        assert_eq!(State::of([]).word(), "NotRequested");
+        let word = |status: Value| State::of(&[entitlement("compute", &status)]).step.as_str();
+        assert_eq!(State::of([]).step.as_str(), "NotRequested");
         assert_eq!(word(json!({})), "Requested", "also without a phase");
         assert_eq!(word(json!({"phase": "PendingApproval"})), "Requested");
         assert_eq!(word(json!({"phase": "Active"})), "Active");
@@ -294,7 +285,10 @@ mod tests {
             "compute.datumapis.com",
             &json!({"phase": "Rejected", "conditions": [{"type": "Ready", "status": "False", "message": "no credit"}]}),
         )]);
-        assert_eq!((rejected.word(), &*rejected.message), ("Rejected", "no credit"));
+        assert_eq!(
+            (rejected.step.as_str(), &*rejected.message),
+            ("Rejected", "no credit")
+        );
     }
 
     #[test]
@@ -305,7 +299,7 @@ mod tests {
             entitlement("compute", &json!({"phase": "Rejected"})),
             entitlement("compute.datumapis.com", &active),
         ];
-        assert_eq!(State::of(&two).word(), "Active");
+        assert_eq!(State::of(&two).step.as_str(), "Active");
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,19 +2,17 @@
 
 use tokio::{signal::ctrl_c, sync::watch};
 
-/// Number of writes under way. Once one was sent, its record and its result are finished before Ctrl-C ends the command.
+/// The writes under way. Once one was sent, its record and its result are finished before Ctrl-C ends the command.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Writes(watch::Sender<usize>);
+pub(crate) struct Writes(watch::Sender<()>);
 
 /// A write under way, with its record and its result; it ends when this is dropped.
-#[derive(Debug)]
-pub(crate) struct WriteGuard(watch::Sender<usize>);
+pub(crate) type WriteGuard = watch::Receiver<()>;
 
 impl Writes {
     /// Begins a write.
     pub(crate) fn begin(&self) -> WriteGuard {
-        self.0.send_modify(|writes| *writes += 1);
-        WriteGuard(self.0.clone())
+        self.0.subscribe()
     }
 
     /// Waits for Ctrl-C, then for the end of the writes under way. A second Ctrl-C waits for nothing: a server may not answer.
@@ -23,16 +21,9 @@ impl Writes {
             // Without a handler the signal ends the process by itself.
             return std::future::pending().await;
         }
-        let mut writes = self.0.subscribe();
         tokio::select! {
-            _ = writes.wait_for(|writes| *writes == 0) => {}
+            () = self.0.closed() => {}
             _ = ctrl_c() => {}
         }
-    }
-}
-
-impl Drop for WriteGuard {
-    fn drop(&mut self) {
-        self.0.send_modify(|writes| *writes -= 1);
     }
 }

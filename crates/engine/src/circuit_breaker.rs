@@ -91,7 +91,7 @@ impl<K: Eq + Hash + Clone> CircuitBreaker<K> {
 
     /// Number of keys with state.
     #[cfg(any(test, feature = "testing"))]
-    pub fn kept(&self) -> usize {
+    pub fn entry_count(&self) -> usize {
         self.0.lock().len()
     }
 }
@@ -130,7 +130,7 @@ mod tests {
             assert_eq!(probes.admit(&2), Ok(()), "the probe of a request that waits");
         }
         assert_eq!(probes.open_keys(), [2]);
-        assert_eq!((probes.admit(&1), probes.kept()), (Ok(()), 1));
+        assert_eq!((probes.admit(&1), probes.entry_count()), (Ok(()), 1));
     }
 
     #[test]
@@ -150,6 +150,6 @@ mod tests {
             probes.failure(&key);
         }
         probes.retain(|key| *key == 2);
-        assert_eq!(probes.kept(), 1);
+        assert_eq!(probes.entry_count(), 1);
     }
 }

@@ -1,28 +1,4 @@
-//! Closed sets of words for metrics, answers and logs.
-
-/// Declares an enum whose variants have a word each.
-#[macro_export]
-macro_rules! words {
-    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name {
-            $($(#[$doc])* $variant,)+
-        }
-
-        impl $name {
-            /// All of them, in order.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            /// The word in metrics, answers and logs.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)+
-                }
-            }
-        }
-    };
-}
+//! Closed sets of words that are labels of metrics.
 
 /// As [`words`](crate::words), with the conversion to a type of labels and a test of the words.
 ///

@@ -31,3 +31,5 @@ pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod watch_channel;
+
+pub use fedgate_api::words;

@@ -5,15 +5,14 @@ use super::{
     context::{Shared, scan_projects},
     index::{
         GatewayIndex, TableId, derived::project_hub::OtherHub, derived::summary,
-        derived::undelivered::is_of_leader,
+        derived::undelivered::is_of_leader, rows::Cell, tables::AnyTable,
     },
-    operations,
 };
 use fedgate_engine::{
     metrics::{Family, Gauges, Holder, PlaneKind},
     runtime::index::Index,
 };
-use fedgate_operations::Stage;
+use fedgate_operations::{CellState, Stage};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -49,7 +48,7 @@ pub(super) fn collect(gateway: &Gateway, shared: &Shared, into: &mut Gauges) {
 /// The sums over the fleet; visits no object but those that are refused or being deleted.
 fn fleet(index: &GatewayIndex, shared: &Shared, into: &mut Gauges) {
     let (now, leads) = (shared.now(), shared.planes.lease.may_write());
-    for stage in Stage::ALL {
+    for &stage in Stage::ALL {
         let objects = index.undelivered.of(stage);
         let known = leads || !is_of_leader(stage);
         let oldest = objects.values().map(|since| now.since_wall(since.at)).max();
@@ -82,14 +81,11 @@ fn fleet(index: &GatewayIndex, shared: &Shared, into: &mut Gauges) {
     ] {
         into.set(Family::ReportedInstances, &[state], count);
     }
-    let cells = operations::overview::cells(index);
-    for (state, count) in [
-        ("ready", cells.ready),
-        ("not_ready", cells.not_ready),
-        ("unlabelled", cells.unlabelled),
-        ("leaving", cells.leaving),
-    ] {
-        into.set(Family::Cells, &[state], count);
+    for state in CellState::WORDS {
+        into.set(Family::Cells, &[state], 0_usize);
+    }
+    for (_, row) in index.hub.clusters.iter() {
+        into.add(Family::Cells, &[Cell::state(row).as_str()], 1_usize);
     }
 }
 
@@ -134,10 +130,7 @@ fn tables(shared: &Shared, figures: &mut Gauges) {
         let index = shared.read_index(Holder::Metrics);
         for table in index.hub_tables() {
             let rows = index.hub.table(table);
-            counts.insert(
-                ("hub", table),
-                rows.map_or(0, super::index::tables::AnyTable::count),
-            );
+            counts.insert(("hub", table), rows.map_or(0, AnyTable::count));
         }
         let tables = index.tables().into_iter();
         let of_projects = tables.filter(|(plane, _)| *plane == PlaneKind::Project);
@@ -147,8 +140,7 @@ fn tables(shared: &Shared, figures: &mut Gauges) {
     scan_projects(shared, Holder::Metrics, |_, _, project| {
         for table in &of_projects {
             let rows = project.table(*table);
-            *counts.entry(("project", *table)).or_default() +=
-                rows.map_or(0, super::index::tables::AnyTable::count);
+            *counts.entry(("project", *table)).or_default() += rows.map_or(0, AnyTable::count);
         }
         figures.add(Family::Projects, &["refused"], project.known_plane.is_some());
         of_other_hub += usize::from(project.other_hub.is_some());

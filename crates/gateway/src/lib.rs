@@ -13,7 +13,6 @@ pub mod hub_permit;
 pub mod index;
 pub mod interpreters;
 pub mod namespaces;
-pub mod operations;
 pub mod platform;
 pub mod policies;
 pub mod policy_spec;
@@ -72,7 +71,7 @@ use workload::Workloads;
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Name of the brake on projects that the platform does not know.
-const PLATFORM: &str = "platform";
+pub const PLATFORM: &str = "platform";
 
 /// The keys that these changes concern.
 fn keys_of(index: &GatewayIndex, changes: &[Change]) -> Vec<Key> {
@@ -91,8 +90,10 @@ pub struct Gateway {
     returns: Returns,
     platform: Platform,
     workloads: Workloads,
-    interpreters: Interpreters,
-    garbage: Garbage,
+    /// Controller of the interpreters, which counts those that others have changed.
+    pub interpreters: Interpreters,
+    /// Controller of garbage, which has the objects without origin and the brakes.
+    pub garbage: Garbage,
     companions: Companions,
 }
 
@@ -157,7 +158,7 @@ impl Gateway {
 
     /// The brakes on garbage that hold: of projects by their labels, `hub`, and `platform` while Projects are absent whose
     /// deletion nobody observed.
-    fn brakes(&self, index: &GatewayIndex) -> Vec<String> {
+    pub fn brakes(&self, index: &GatewayIndex) -> Vec<String> {
         let mut brakes = self.garbage.brakes();
         brakes.extend(index.teardown.is_held().then(|| PLATFORM.to_owned()));
         brakes
@@ -256,13 +257,7 @@ impl Role for Gateway {
         if let Plane::Project(project) = &key.plane {
             return Some(project.clone());
         }
-        // A key without a namespace may be that of a hub namespace.
-        let hub = if key.namespace.is_empty() {
-            &key.name
-        } else {
-            &key.namespace
-        };
-        lifecycle::home(&shared.index.lock(), hub).map(|(project, _)| project)
+        lifecycle::home_of(&shared.index.lock(), key).map(|(project, _)| project)
     }
 
     async fn reconcile(&self, ctx: &Context<'_>, key: &Key) -> Result<Requeue, Failure> {

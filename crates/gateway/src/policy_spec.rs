@@ -23,7 +23,7 @@ pub fn city_set_spec(set: &str, cities: &BTreeSet<CityCode>, cluster_label: &str
         "placement": {"clusterAffinity": {"labelSelector": {
             "matchExpressions": [{"key": cluster_label, "operator": "In", "values": values}]}}},
     });
-    if names::is_kept_set(set) {
+    if names::is_preserving_set(set) {
         spec["preserveResourcesOnDeletion"] = json!(true);
         spec["conflictResolution"] = json!("Overwrite");
         spec["placement"]["clusterTolerations"] = json!([{"operator": "Exists"}]);

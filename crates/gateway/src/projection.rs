@@ -58,7 +58,7 @@ impl Decision {
 }
 
 /// True if a hub Namespace has the UID of this project, its owner: only then the ownership holds.
-pub fn is_bound(index: &GatewayIndex, hub: &str, project: &ProjectKey) -> bool {
+pub fn is_namespace_of(index: &GatewayIndex, hub: &str, project: &ProjectKey) -> bool {
     let namespace = index.hub.namespaces.get("", hub);
     let labelled = namespace.and_then(|row| row.digest.project_uid.as_ref());
     let uid = index

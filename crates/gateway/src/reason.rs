@@ -159,15 +159,6 @@ fedgate_engine::words! {
     }
 }
 
-impl IdentityRejection {
-    /// The words of all, each of which is counted from 0.
-    pub const WORDS: &[&str] = &[
-        Self::Mismatch.as_str(),
-        Self::LabelsEdited.as_str(),
-        Self::NamespaceClaimed.as_str(),
-    ];
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

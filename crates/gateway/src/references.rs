@@ -1,6 +1,7 @@
 //! Resolves the companions that an object expects at its cell, from its references and the objects of
 //! the project (contract: federation.md §3.9 step 1). Pure.
 
+use fedgate_api::Reason;
 use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind};
 use kube::core::ApiResource;
 use serde_json::json;
@@ -88,7 +89,7 @@ pub struct Resolution {
     /// Companions to sync to the cell; `None` while unresolved or in error: list and companions then stay unchanged.
     pub expected: Option<Vec<(CompanionKind, Arc<str>)>>,
     /// A terminal error: reason and message.
-    pub error: Option<(&'static str, String)>,
+    pub error: Option<(Reason, String)>,
     /// True while the state of a source is unknown; nothing is decided then.
     pub resolving: bool,
 }
@@ -137,12 +138,12 @@ pub fn resolve(of: References<'_>, state: impl Fn(CompanionKind, &str) -> Source
         let message = format!(
             "more than {REFERENCE_LIMIT} ConfigMaps and Secrets are referenced, at most {REFERENCE_LIMIT} can be carried"
         );
-        return fail("SourceTooLarge", message);
+        return fail(Reason::SourceTooLarge, message);
     }
     if let Some(rule) = of.unnamed.and_then(|rule| of.rules.get(usize::from(rule))) {
         let (kind, path) = (&rule.resource.kind, rule.path.text());
         return fail(
-            "SourceNotFound",
+            Reason::SourceNotFound,
             format!("no {kind} is named at {path}, and one is required; name one"),
         );
     }
@@ -155,13 +156,13 @@ pub fn resolve(of: References<'_>, state: impl Fn(CompanionKind, &str) -> Source
                 "{subject}: the name has {} characters, at most {limit} can be carried; rename it",
                 name.len()
             );
-            return fail("SourceNameTooLong", message);
+            return fail(Reason::SourceNameTooLong, message);
         }
         if *kind == CompanionKind::CONFIG_MAP && RESERVED.contains(&&**name) {
             let message = format!(
                 "{subject}: every namespace of a cell has an object of its own of this name; rename it"
             );
-            return fail("SourceNameReserved", message);
+            return fail(Reason::SourceNameReserved, message);
         }
         let limit = of.size_limit(reference);
         match state(*kind, name) {
@@ -175,17 +176,17 @@ pub fn resolve(of: References<'_>, state: impl Fn(CompanionKind, &str) -> Source
             SourceState::Missing | SourceState::Forbidden if reference.optional => {}
             SourceState::Missing => {
                 return fail(
-                    "SourceNotFound",
+                    Reason::SourceNotFound,
                     format!("{subject} does not exist in this namespace; create it or drop the reference"),
                 );
             }
-            SourceState::Forbidden => return fail("SourceUnauthorized", unreadable(*kind, &subject)),
+            SourceState::Forbidden => return fail(Reason::SourceUnauthorized, unreadable(*kind, &subject)),
             SourceState::Present(size) if size > limit => {
                 if reference.optional {
                     continue;
                 }
                 return fail(
-                    "SourceTooLarge",
+                    Reason::SourceTooLarge,
                     format!("{subject} has {size} bytes, at most {limit} can be carried"),
                 );
             }
@@ -195,7 +196,7 @@ pub fn resolve(of: References<'_>, state: impl Fn(CompanionKind, &str) -> Source
                     let message = format!(
                         "{subject} brings the referenced data to {total} bytes, at most {TOTAL_LIMIT} can be carried"
                     );
-                    return fail("SourceTooLarge", message);
+                    return fail(Reason::SourceTooLarge, message);
                 }
                 expected.push((*kind, name.clone()));
             }
@@ -279,21 +280,25 @@ mod tests {
     fn each_failure_has_its_reason() {
         let long = "x".repeat(244);
         let cases = [
-            (reference(MAP, "a", false), SourceState::Missing, "SourceNotFound"),
+            (
+                reference(MAP, "a", false),
+                SourceState::Missing,
+                Reason::SourceNotFound,
+            ),
             (
                 reference(MAP, "a", false),
                 SourceState::Forbidden,
-                "SourceUnauthorized",
+                Reason::SourceUnauthorized,
             ),
             (
                 reference(MAP, "a", false),
                 SourceState::Present(SIZE_LIMIT + 1),
-                "SourceTooLarge",
+                Reason::SourceTooLarge,
             ),
             (
                 reference(MAP, &long, true),
                 SourceState::Present(1),
-                "SourceNameTooLong",
+                Reason::SourceNameTooLong,
             ),
         ];
         for (one, state, reason) in cases {
@@ -310,7 +315,10 @@ mod tests {
             let found = resolve(&reserved, |_, _| SourceState::Present(1));
             let message = "ConfigMap kube-root-ca.crt: every namespace of a cell has an object of its own of this name; \
                            rename it";
-            assert_eq!(found.error, Some(("SourceNameReserved", message.to_owned())));
+            assert_eq!(
+                found.error,
+                Some((Reason::SourceNameReserved, message.to_owned()))
+            );
         }
         let secret = [reference(SECRET, "kube-root-ca.crt", false)];
         assert_eq!(resolve(&secret, |_, _| SourceState::Present(1)).error, None);
@@ -328,7 +336,7 @@ mod tests {
             rule.resource.kind,
             rule.path.text()
         );
-        assert_eq!(found.error, Some(("SourceNotFound", message)));
+        assert_eq!(found.error, Some((Reason::SourceNotFound, message)));
         assert_eq!((found.expected, found.resolving), (None, false));
         let of = References::of(builtin, &all, (&secret, None));
         let found = super::resolve(of, |_, _| SourceState::Present(1));
@@ -339,7 +347,7 @@ mod tests {
     fn the_sum_is_bounded_and_the_unknown_decides_nothing() {
         let refs: Vec<_> = (0..5).map(|i| reference(SECRET, &i.to_string(), false)).collect();
         let found = resolve(&refs, |_, _| SourceState::Present(SIZE_LIMIT));
-        assert_eq!(found.error.unwrap().0, "SourceTooLarge");
+        assert_eq!(found.error.unwrap().0, Reason::SourceTooLarge);
         let found = resolve(&refs, |_, _| SourceState::Unknown);
         assert_eq!(
             found,
@@ -359,7 +367,7 @@ mod tests {
         let found = resolve(&refs, |_, _| SourceState::Missing);
         assert_eq!(
             (found.error.map(|e| e.0), found.expected),
-            (Some("SourceTooLarge"), None)
+            (Some(Reason::SourceTooLarge), None)
         );
         let found = resolve(&refs[1..], |_, _| SourceState::Missing);
         assert_eq!(found.error, None);

@@ -25,7 +25,7 @@ pub enum LocationSource {
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long the Namespace keeps a city that no deployment uses any more.
+    /// How long the Namespace keeps a city that no deployment uses.
     pub city_linger: Duration,
     /// Maximum number of city sets that the namespaces of one project may use.
     pub city_sets_per_project: usize,

@@ -2,30 +2,24 @@
 
 use super::{
     context::{Context, Shared, State},
-    index::{GatewayIndex, apply::Applied},
-    keys_of,
-    rate_limit::{Limits, RateLimiter},
-    settings::{LocationSource, Settings},
+    index::{GatewayIndex, fixture::setup},
+    rate_limit::RateLimiter,
 };
+pub(crate) use crate::index::fixture::settings;
 use axum::body::Body;
 use fedgate_engine::{
-    clock::Clock,
     executor::PlaneAccess,
     key::{Key, Plane},
-    metrics::Metrics,
     plan::{ReasonLabel, Requeue, Target, WriteResult},
-    plane::{health::PlaneHealth, lease::LeaseHandle, watch::WatchEvent},
-    runtime::{Setup, shared_for_tests},
+    plane::{health::PlaneHealth, watch::WatchEvent},
+    runtime::shared_for_tests,
 };
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 /// The test context; see the module.
 pub(crate) struct Rig {
@@ -155,46 +149,4 @@ pub(crate) fn context(index: Arc<Mutex<GatewayIndex>>, access: Arc<dyn PlaneAcce
         rate_limiter: Arc::new(Mutex::new(RateLimiter::new(settings().hub_limits))),
     };
     shared_for_tests(index, state, setup(), access)
-}
-
-/// A runtime with many workers that may always write.
-fn setup() -> Setup {
-    Setup {
-        lease: LeaseHandle::always(),
-        identity: "test".to_owned(),
-        workers: 2_000,
-        sweep_interval: settings().sweep_interval,
-        metrics: Metrics::new().unwrap(),
-        clock: Clock::system(),
-    }
-}
-
-/// Settings with short times.
-pub(crate) fn settings() -> Settings {
-    Settings {
-        city_linger: Duration::from_secs(60),
-        city_sets_per_project: 64,
-        unused_city_set_after: Duration::from_secs(300),
-        hub_namespace_retention: Duration::from_secs(600),
-        projection_retention: Duration::from_secs(3_600),
-        orphan_after: Duration::from_secs(60),
-        sweep_interval: Duration::from_secs(300),
-        release_after: None,
-        require_owner: false,
-        manage_interpreters: true,
-        max_spec_size: 256 * 1024,
-        instance_types: Vec::new(),
-        cross_namespace_networks: false,
-        status_interval: Duration::from_millis(250),
-        hub_limits: Limits::default(),
-        location_source: LocationSource::None,
-        networking: false,
-    }
-}
-
-impl Applied {
-    /// The keys that the controllers' triggers return.
-    pub(crate) fn keys(&self, index: &GatewayIndex) -> Vec<Key> {
-        keys_of(index, &self.changes)
-    }
 }

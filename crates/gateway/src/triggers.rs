@@ -57,7 +57,7 @@ pub(super) fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key
         }
         Change::CityPolicy { hub } => {
             index.referenced_keys(hub, keys);
-            // A companion that nobody names waits for the policy by which it ends.
+            // A companion that no object references waits for the policy that withdraws it.
             if index.has_pins() {
                 index.companion_keys(hub, keys);
             }
@@ -169,11 +169,11 @@ fn copy(index: &GatewayIndex, of: &ObjectRef, news: CopyNews, keys: &mut Vec<Key
                 return;
             };
             let projections = project.projections[*kind].in_namespace(&owner.namespace);
-            let owned = projections.filter(|(_, row)| {
+            let of_deployment = projections.filter(|(_, row)| {
                 let owner = row.digest.owner.as_ref();
                 owner.is_some_and(|(deployment, _)| deployment == name)
             });
-            keys.extend(owned.map(|(name, _)| index.hub_key(TableId::WrittenBack(*kind), hub, name)));
+            keys.extend(of_deployment.map(|(name, _)| index.hub_key(TableId::WrittenBack(*kind), hub, name)));
             return;
         }
     }

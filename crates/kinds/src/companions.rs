@@ -33,7 +33,7 @@ pub struct Reference {
     pub adopted: bool,
     /// The largest payload of a source, in bytes.
     pub max_bytes: u32,
-    /// Its line in the kind's file, for messages.
+    /// Line of the reference in the kind's file, for messages.
     pub line: u64,
 }
 
@@ -93,7 +93,7 @@ pub struct CompanionKinds {
 }
 
 impl CompanionKinds {
-    /// Those of these kinds, which name at most [`CompanionSet::LIMIT`]: a load refuses more.
+    /// The kinds of companions that these kinds name, at most [`CompanionSet::LIMIT`]: a load refuses more.
     pub fn of<'a>(kinds: impl IntoIterator<Item = &'a FederatedKind, IntoIter: Clone>) -> Self {
         let kinds = kinds.into_iter();
         let core = CORE.map(|(kind, plural)| {
@@ -112,7 +112,7 @@ impl CompanionKinds {
         all
     }
 
-    /// Their number, also where it is above the limit.
+    /// Number of the kinds of companions, which may be above the limit.
     pub(crate) fn count<'a>(kinds: impl IntoIterator<Item = &'a FederatedKind>) -> usize {
         CORE.len() + others(kinds).len()
     }
@@ -207,7 +207,7 @@ impl CompanionSet {
         self.0 == 0
     }
 
-    /// Those that another set does not have.
+    /// The kinds that another set does not have.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)

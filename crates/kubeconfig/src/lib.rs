@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+pub mod der;
 mod document;
 mod error;
 mod files;

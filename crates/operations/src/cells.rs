@@ -5,32 +5,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::{AddAssign, SubAssign};
 
-/// State of a Karmada Cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CellState {
-    /// Condition `Ready` of the cell is not True.
-    NotReady,
-    /// The cell is being deleted.
-    Leaving,
-    /// The cell has no valid city label.
-    Unlabelled,
-    /// The cell is ready.
-    Ready,
-}
-
-impl CellState {
-    /// All states, the worst first.
-    pub const ALL: [Self; 4] = [Self::NotReady, Self::Leaving, Self::Unlabelled, Self::Ready];
-
-    /// The state as JSON and the metrics name it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::NotReady => "not_ready",
-            Self::Leaving => "leaving",
-            Self::Unlabelled => "unlabelled",
-            Self::Ready => "ready",
-        }
+fedgate_engine::words! {
+    /// State of a Karmada Cluster.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum CellState {
+        /// Condition `Ready` of the cell is not True.
+        NotReady = "not_ready",
+        /// The cell is being deleted.
+        Leaving = "leaving",
+        /// The cell has no valid city label.
+        Unlabelled = "unlabelled",
+        /// The cell is ready.
+        Ready = "ready",
     }
 }
 

@@ -174,37 +174,19 @@ impl SubAssign for Instances {
     }
 }
 
-/// A hop between planes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    /// An edit or deletion that the hub lacks.
-    ProjectToHub,
-    /// A copy that Karmada has not delivered.
-    HubToCell,
-    /// A status that the project lacks.
-    HubStatusToProject,
-    /// A cell's Instance that the project lacks, or has in an earlier version.
-    WritebackToProjection,
-}
-
-impl Stage {
-    /// All stages, in the order of an object's way.
-    pub const ALL: [Self; 4] = [
-        Self::ProjectToHub,
-        Self::HubToCell,
-        Self::HubStatusToProject,
-        Self::WritebackToProjection,
-    ];
-
-    /// The stage as JSON and the metrics name it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ProjectToHub => "project_to_hub",
-            Self::HubToCell => "hub_to_cell",
-            Self::HubStatusToProject => "hub_status_to_project",
-            Self::WritebackToProjection => "writeback_to_projection",
-        }
+fedgate_engine::words! {
+    /// A hop between planes.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Stage {
+        /// An edit or deletion that the hub lacks.
+        ProjectToHub = "project_to_hub",
+        /// A copy that Karmada has not delivered.
+        HubToCell = "hub_to_cell",
+        /// A status that the project lacks.
+        HubStatusToProject = "hub_status_to_project",
+        /// A cell's Instance that the project lacks, or has in an earlier version.
+        WritebackToProjection = "writeback_to_projection",
     }
 }
 

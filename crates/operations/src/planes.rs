@@ -16,32 +16,19 @@ pub struct Planes {
     pub refused: Vec<RefusedProject>,
 }
 
-/// State of a plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum PlaneState {
-    /// A watch or a required permission is forbidden.
-    Unauthorized,
-    /// A watch fails.
-    Backoff,
-    /// First lists are read.
-    Syncing,
-    /// All watches run.
-    Connected,
-}
-
-impl PlaneState {
-    /// All states, the worst first.
-    pub const ALL: [Self; 4] = [Self::Unauthorized, Self::Backoff, Self::Syncing, Self::Connected];
-
-    /// The state as JSON and the metrics name it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unauthorized => "unauthorized",
-            Self::Backoff => "backoff",
-            Self::Syncing => "syncing",
-            Self::Connected => "connected",
-        }
+fedgate_engine::words! {
+    /// State of a plane.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum PlaneState {
+        /// A watch or a required permission is forbidden.
+        Unauthorized = "unauthorized",
+        /// A watch fails.
+        Backoff = "backoff",
+        /// First lists are read.
+        Syncing = "syncing",
+        /// All watches run.
+        Connected = "connected",
     }
 }
 

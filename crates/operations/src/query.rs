@@ -108,15 +108,7 @@ pub struct Query {
     pub page: PageQuery,
 }
 
-/// The object of `/trace`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TraceQuery {
-    /// The project.
-    pub project: String,
-    /// Namespace of the object.
-    pub namespace: String,
-    /// `workloads`, the plural of a federated kind, or `instances`.
-    pub kind: String,
-    /// Name of the object.
-    pub name: String,
+/// True if a parameter has this value, or is not given.
+pub fn selects(wanted: Option<&str>, had: &str) -> bool {
+    wanted.is_none_or(|wanted| wanted == had)
 }

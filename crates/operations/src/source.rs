@@ -2,8 +2,8 @@
 
 use crate::{
     CellDetail, CellRow, Flows, Header, JournalRow, Overview, PlaneRow, ProjectDetail, ProjectRow,
-    RefusedProject, StuckGroup, Trace,
-    query::{From, Query, TraceQuery},
+    RefusedProject, StuckGroup, Trace, TracedObject,
+    query::{From, Query},
 };
 use std::collections::BTreeSet;
 
@@ -116,7 +116,7 @@ pub trait OperationsSource: Send + Sync + 'static {
     }
 
     /// The way of an object.
-    fn trace(&self, _query: &TraceQuery) -> Result<Trace, NoAnswer> {
+    fn trace(&self, _object: &TracedObject) -> Result<Trace, NoAnswer> {
         Err(self.unserved())
     }
 

@@ -4,70 +4,40 @@ use crate::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why an object does not go on, the worst class first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Class {
-    /// A plane is down for 30 s, a project is refused, or a credential has expired.
-    Plane,
-    /// A permission is missing.
-    Right,
-    /// The garbage brake is on, or interpreters drift.
-    Brake,
-    /// A verdict holds the object.
-    Quarantined,
-    /// `Federated` is False for a reason that the tenant has to mend.
-    Refused,
-    /// The reconcile of the object fails and is retried.
-    Retrying,
-    /// The object is not yet where it is to go, without a failure.
-    Undelivered,
-    /// The reconcile of the object failed and waits for a change.
-    Waiting,
-    /// The deletion of the object lasts.
-    Deleting,
-    /// A hub object lacks its origin.
-    Orphan,
-    /// `Available` is not True: the tenant's or the cell's matter.
-    Unavailable,
+fedgate_engine::words! {
+    /// Why an object does not go on, the worst class first.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Class {
+        /// A plane is down for 30 s, a project is refused, or a credential has expired.
+        Plane = "plane",
+        /// A permission is missing.
+        Right = "right",
+        /// The garbage brake is on, or interpreters drift.
+        Brake = "brake",
+        /// A verdict holds the object.
+        Quarantined = "quarantined",
+        /// `Federated` is False for a reason that the tenant has to correct.
+        Refused = "refused",
+        /// The reconcile of the object fails and is retried.
+        Retrying = "retrying",
+        /// The object is not yet where it is to go, without a failure.
+        Undelivered = "undelivered",
+        /// The reconcile of the object failed and waits for a change.
+        Waiting = "waiting",
+        /// The deletion of the object lasts.
+        Deleting = "deleting",
+        /// A hub object lacks its origin.
+        Orphan = "orphan",
+        /// `Available` is not True: the tenant's or the cell's matter.
+        Unavailable = "unavailable",
+    }
 }
 
 impl Class {
-    /// All classes, the worst first.
-    pub const ALL: [Self; 11] = [
-        Self::Plane,
-        Self::Right,
-        Self::Brake,
-        Self::Quarantined,
-        Self::Refused,
-        Self::Retrying,
-        Self::Undelivered,
-        Self::Waiting,
-        Self::Deleting,
-        Self::Orphan,
-        Self::Unavailable,
-    ];
-
-    /// The class as JSON names it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Plane => "plane",
-            Self::Right => "right",
-            Self::Brake => "brake",
-            Self::Quarantined => "quarantined",
-            Self::Refused => "refused",
-            Self::Retrying => "retrying",
-            Self::Undelivered => "undelivered",
-            Self::Waiting => "waiting",
-            Self::Deleting => "deleting",
-            Self::Orphan => "orphan",
-            Self::Unavailable => "unavailable",
-        }
-    }
-
     /// The class of a name.
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|class| class.as_str() == text)
+        Self::ALL.iter().copied().find(|class| class.as_str() == text)
     }
 }
 

@@ -79,38 +79,25 @@ pub struct Branch {
     pub hops: Vec<Hop>,
 }
 
-/// A kind of hop, in the order of an object's way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum HopKind {
-    /// The deployment in the project.
-    Project,
-    /// The key's last failure; present only if there is one.
-    Write,
-    /// The copy on the hub.
-    Hub,
-    /// Karmada's binding.
-    Binding,
-    /// The cell's report.
-    Cell,
-    /// The Instances that the cell wrote back.
-    Instances,
-    /// The project's Instances.
-    Projection,
-}
-
-impl HopKind {
-    /// The hop as JSON names it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Project => "project",
-            Self::Write => "write",
-            Self::Hub => "hub",
-            Self::Binding => "binding",
-            Self::Cell => "cell",
-            Self::Instances => "instances",
-            Self::Projection => "projection",
-        }
+fedgate_engine::words! {
+    /// A kind of hop, in the order of an object's way.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum HopKind {
+        /// The deployment in the project.
+        Project = "project",
+        /// The key's last failure; present only if there is one.
+        Write = "write",
+        /// The copy on the hub.
+        Hub = "hub",
+        /// Karmada's binding.
+        Binding = "binding",
+        /// The cell's report.
+        Cell = "cell",
+        /// The Instances that the cell wrote back.
+        Instances = "instances",
+        /// The project's Instances.
+        Projection = "projection",
     }
 }
 

@@ -55,6 +55,11 @@ impl Table {
 
     /// Adds a row, a cell for each column of the widest form.
     pub fn row(&mut self, cells: Vec<Cell>) {
+        debug_assert_eq!(
+            cells.len(),
+            self.columns.len(),
+            "a row has a cell for each column"
+        );
         self.rows.push(cells);
     }
 

@@ -10,7 +10,7 @@ use std::{cmp::Reverse, sync::Arc};
 /// The next step for a template's claim.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Nothing: no policy matches, or its policy does not match any more.
+    /// Nothing: no policy matches, or its policy does not match.
     Nothing,
     /// Its policy is being deleted: the claim is removed, then another policy may claim the template.
     PolicyTerminating(Arc<Value>),

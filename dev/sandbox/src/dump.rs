@@ -37,7 +37,12 @@ impl Sandbox {
                 Ok(Err(error)) => format!("(unreadable: {error:#})"),
                 Err(_) => format!("(no answer in {} s)", PLANE_WITHIN.as_secs()),
             };
-            let _ = writeln!(out, "\n######## plane {} ({})\n{text}", plane.name, plane.role);
+            let _ = writeln!(
+                out,
+                "\n######## plane {} ({})\n{text}",
+                plane.name,
+                plane.role.as_str()
+            );
         }
         let entries = std::fs::read_dir(self.logs()).into_iter().flatten().flatten();
         let mut logs: Vec<_> = entries.map(|entry| entry.path()).collect();

@@ -5,6 +5,7 @@ use super::{
     apply::{Objects, await_true},
     certs::Files,
     child::StandInArgs,
+    conditions,
     karmada::Karmada,
     process::Process,
 };
@@ -12,6 +13,7 @@ use crate::error::on;
 use anyhow::Context;
 use fedgate_api::keys::{CITY_CODE, STAND_IN};
 use futures::future::try_join_all;
+use jiff::Timestamp;
 use kube::{
     Api,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
@@ -94,13 +96,9 @@ fn cluster(cell: &CellSpec) -> Value {
 /// Gives Clusters the condition that Karmada's cluster controller gives to reachable members.
 async fn clusters_ready(sandbox: &Sandbox, cells: &[CellSpec]) -> anyhow::Result<()> {
     let api: Api<DynamicObject> = Api::all_with(sandbox.client("hub", User::Admin)?, &clusters());
-    let status = json!({"status": {"conditions": [{
-        "type": "Ready",
-        "status": "True",
-        "reason": "ClusterReady",
-        "message": "set by the sandbox",
-        "lastTransitionTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-    }]}});
+    let ready = ("Ready", true, "ClusterReady", "set by the sandbox");
+    let conditions = conditions::with(&Value::Null, ready, Timestamp::now());
+    let status = json!({"status": {"conditions": conditions}});
     for cell in cells {
         let action = format!("write the status of Cluster {}", cell.name);
         api.patch_status(&cell.name, &PatchParams::default(), &Patch::Merge(&status))

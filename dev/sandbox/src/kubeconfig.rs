@@ -32,12 +32,7 @@ impl User<'_> {
 
     /// Name of the folder with this user's kubeconfig files.
     pub(super) fn label(self) -> String {
-        match self {
-            User::Admin => "admin".to_owned(),
-            User::Gateway => "gateway".to_owned(),
-            User::Cell(name) => format!("cell-{name}"),
-            User::Quota(name) => format!("quota-{name}"),
-        }
+        self.name().trim_start_matches("fedgate-").replace(':', "-")
     }
 }
 

@@ -86,22 +86,14 @@ impl Manifest {
             (fedgate_manifests::Plane::Project, PlaneRole::Project),
             (fedgate_manifests::Plane::Cell, PlaneRole::Cell),
         ];
-        let wanted = |(of, plane)| {
-            files
-                .iter()
-                .filter(move |file| file.planes.contains(&of))
-                .map(move |file| (plane, file))
-        };
-        roles
-            .into_iter()
-            .flat_map(wanted)
-            .map(|(plane, file)| {
-                Ok(Self {
-                    plane,
-                    yaml: file.text()?,
-                })
-            })
-            .collect()
+        let mut all = Vec::new();
+        for (of, plane) in roles {
+            for file in files.iter().filter(|file| file.planes.contains(&of)) {
+                let yaml = file.text()?;
+                all.push(Self { plane, yaml });
+            }
+        }
+        Ok(all)
     }
 
     /// [`Manifest::of`] the kinds that are built in.
@@ -130,18 +122,12 @@ impl Progress {
     }
 }
 
-impl fmt::Debug for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Progress")
-    }
-}
-
 /// Settings of a sandbox.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "switches that have nothing to do with each other"
 )]
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     /// Folder of its state and logs. What an earlier sandbox left there is removed.
     pub dir: PathBuf,

@@ -8,34 +8,23 @@ use super::{
     proxy::Front,
 };
 use futures::future::try_join;
-use std::fmt;
 use tokio::sync::Mutex;
 
-/// The purpose of a plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PlaneRole {
-    /// The Karmada hub; there is one.
-    Hub,
-    /// A tenant's project control plane.
-    Project,
-    /// A member of the hub, in one city.
-    Cell,
-    /// The core API server of Milo; there is one at most.
-    Platform,
-    /// Where Milo's own API server keeps Events, as it does in Milo's API server for activity; there is one at most.
-    Activity,
-}
-
-impl fmt::Display for PlaneRole {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Hub => "hub",
-            Self::Project => "project",
-            Self::Cell => "cell",
-            Self::Platform => "platform",
-            Self::Activity => "activity",
-        })
+fedgate_api::words! {
+    /// The purpose of a plane.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum PlaneRole {
+        /// The Karmada hub; there is one.
+        Hub = "hub",
+        /// A tenant's project control plane.
+        Project = "project",
+        /// A member of the hub, in one city.
+        Cell = "cell",
+        /// The core API server of Milo; there is one at most.
+        Platform = "platform",
+        /// Where Milo's own API server keeps Events, as it does in Milo's API server for activity; there is one at most.
+        Activity = "activity",
     }
 }
 

@@ -62,9 +62,10 @@ pub(super) fn pair_flags(certificate: &str, key: &str, folder: &Path) -> [String
 
 /// A process that runs, or ran. Dropping it ends it.
 pub(super) struct Process {
-    name: String,
-    log: PathBuf,
-    pid: u32,
+    pub(super) name: String,
+    pub(super) log: PathBuf,
+    /// Process id of the holder; the process itself is its child.
+    pub(super) pid: u32,
     // The holder kills the process when this end of the pipe closes.
     pipe: Option<ChildStdin>,
     exited: watch::Receiver<Option<String>>,
@@ -118,19 +119,6 @@ impl Launcher {
 }
 
 impl Process {
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Process id of the holder; the process itself is its child.
-    pub(super) fn pid(&self) -> u32 {
-        self.pid
-    }
-
-    pub(super) fn log(&self) -> &Path {
-        &self.log
-    }
-
     /// The exit status, once the process has ended.
     pub(super) fn ended(&self) -> Option<String> {
         self.exited.borrow().clone()

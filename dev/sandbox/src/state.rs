@@ -62,9 +62,9 @@ impl Sandbox {
         let mut processes = Vec::new();
         self.visit(|process| {
             processes.push(ProcessState {
-                name: process.name().to_owned(),
-                pid: process.pid(),
-                log: process.log().to_owned(),
+                name: process.name.clone(),
+                pid: process.pid,
+                log: process.log.clone(),
             });
         })
         .await;

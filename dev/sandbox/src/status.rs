@@ -15,8 +15,8 @@ pub(super) async fn table(state: &State) -> String {
     let answers = join_all(state.planes.iter().map(|plane| answer(state, plane))).await;
     let mut planes = Table::new(&["PLANE", "ROLE", "ADDRESS", "READY"]);
     for (plane, answer) in state.planes.iter().zip(answers) {
-        let role = plane.role.to_string();
-        planes.row([&*plane.name, &role, &plane.url, &answer].map(Cell::from).into());
+        let role = plane.role.as_str();
+        planes.row([&*plane.name, role, &plane.url, &answer].map(Cell::from).into());
     }
     let mut processes = Table::new(&["PROCESS", "STATE", "HOLDER", "LOG"]);
     for process in &state.processes {

@@ -286,7 +286,9 @@ async fn start(
         plane.start_controllers(launcher, &admin, &objects).await?;
         options.progress.say(&format!(
             "{} {} is ready at {}",
-            plane.role, plane.name, plane.url
+            plane.role.as_str(),
+            plane.name,
+            plane.url
         ));
         Ok::<(), anyhow::Error>(())
     };

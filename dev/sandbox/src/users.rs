@@ -11,44 +11,22 @@ use super::{
 use anyhow::Context;
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// The sandbox's own processes. Each is a user of its own, so that the audit logs tell them from the tests'
-/// administrator, and may do anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Own {
-    /// A plane's controller manager.
-    ControllerManager,
-    /// Karmada's processes, or the stand-in.
-    HubControllers,
-    /// A cell's scheduler.
-    Scheduler,
-    /// A cell's KWOK.
-    Kwok,
-    /// The stand-ins for networking and quota.
-    Backends,
-    /// The stand-in of Milo.
-    Platform,
-}
-
-impl Own {
-    const ALL: [Self; 6] = [
-        Self::ControllerManager,
-        Self::HubControllers,
-        Self::Scheduler,
-        Self::Kwok,
-        Self::Backends,
-        Self::Platform,
-    ];
-
-    /// The user name at API servers.
-    fn user(self) -> &'static str {
-        match self {
-            Self::ControllerManager => "kube-controller-manager",
-            Self::HubControllers => "hub-controllers",
-            Self::Scheduler => "kube-scheduler",
-            Self::Kwok => "kwok",
-            Self::Backends => "sandbox-backends",
-            Self::Platform => "sandbox-platform",
-        }
+fedgate_api::words! {
+    /// The sandbox's own processes. Each is a user of its own, so that the audit logs tell them from the tests'
+    /// administrator, and may do anything.
+    pub(super) enum Own {
+        /// A plane's controller manager.
+        ControllerManager = "kube-controller-manager",
+        /// Karmada's processes, or the stand-in.
+        HubControllers = "hub-controllers",
+        /// A cell's scheduler.
+        Scheduler = "kube-scheduler",
+        /// A cell's KWOK.
+        Kwok = "kwok",
+        /// The stand-ins for networking and quota.
+        Backends = "sandbox-backends",
+        /// The stand-in of Milo.
+        Platform = "sandbox-platform",
     }
 }
 
@@ -76,7 +54,11 @@ impl Users {
     pub(super) fn new(authority: &Authority, options: &Options) -> anyhow::Result<Self> {
         let cells: Vec<String> = options.cells.iter().map(|cell| cell.name.clone()).collect();
         let mut users = vec![(User::Admin.name(), Some(MASTERS)), (User::Gateway.name(), None)];
-        users.extend(Own::ALL.map(|own| (own.user().to_owned(), Some(MASTERS))));
+        users.extend(
+            Own::ALL
+                .iter()
+                .map(|own| (own.as_str().to_owned(), Some(MASTERS))),
+        );
         for cell in &cells {
             users.push((User::Cell(cell).name(), Some(CELLS)));
             users.push((User::Quota(cell).name(), Some(QUOTA)));
@@ -139,11 +121,11 @@ impl Users {
             let (name, is_project) = (plane.name.as_str(), plane.role == PlaneRole::Project);
             if plane.role == PlaneRole::Hub {
                 let reviews = format!("{}{TOKEN_REVIEWS}", plane.server_url());
-                save(layout.token_review(), Own::Platform.user(), &[(name, &reviews)])?;
+                save(layout.token_review(), Own::Platform.as_str(), &[(name, &reviews)])?;
             }
-            for own in Own::ALL {
+            for &own in Own::ALL {
                 let path = own_path(layout, own, name);
-                save(path, own.user(), &[(name, plane.server_url())])?;
+                save(path, own.as_str(), &[(name, plane.server_url())])?;
             }
             let mut users = vec![User::Admin];
             users.extend((plane.role != PlaneRole::Cell).then_some(User::Gateway));
@@ -183,6 +165,6 @@ pub(super) fn path(layout: &Layout, plane: &str, project: bool, user: User<'_>) 
 pub(super) fn own_path(layout: &Layout, own: Own, plane: &str) -> PathBuf {
     layout
         .kubeconfigs()
-        .join(own.user())
+        .join(own.as_str())
         .join(format!("{plane}.yaml"))
 }

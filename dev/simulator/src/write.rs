@@ -415,7 +415,7 @@ impl State {
     }
 }
 
-/// Whether nothing holds an object any more that is to be deleted.
+/// True if nothing holds an object that is to be deleted.
 pub(crate) fn is_over(definition: &Definition, object: &Value) -> bool {
     let held_by_content = prepare::is_namespace(definition)
         && object["spec"]["finalizers"]

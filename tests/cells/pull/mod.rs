@@ -54,7 +54,7 @@ const JOIN: [&str; 9] = [
     "registry.example.com/karmada-agent:v1",
 ];
 
-/// The command line by which a cell is emptied: Namespaces of its city that nobody uses any more are bound to it until they go.
+/// The command line by which a cell is emptied: Namespaces of its city that nobody uses are bound to it until they go.
 const DRAIN: [&str; 6] = ["cells", "drain", NEW.0, "--allow-outage", "--timeout", "2m"];
 
 async fn m03_a_cluster_joins_by_pull_runs_and_leaves(case: Case) {

@@ -337,7 +337,7 @@ impl Desk {
             State::Well | State::Expiring => {}
             State::HubCut => {
                 self.stop_second().await;
-                self.line.mend();
+                self.line.restore();
             }
             State::HubDown => {
                 self.stop_second().await;

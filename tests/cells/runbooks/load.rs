@@ -74,7 +74,7 @@ impl Desk {
             State::LittleMemory => drop(self.load.memory.lock().await.take()),
             State::WriteBacksLost => {
                 let cell = self.case.dfw();
-                self.line.mend();
+                self.line.restore();
                 if !cell.is_running().await {
                     cell.start().await;
                     self.brake_ends().await;
@@ -219,7 +219,7 @@ impl Desk {
         self.case.suite.stop_plane("hub").await;
         self.case.suite.start_plane("hub").await;
         let mark = self.gateway.log_mark();
-        self.line.mend();
+        self.line.restore();
         self.logs(mark, "the hub lost many write-backs at once").await;
         self.says("stuck?class=brake", "projections").await;
         let braked = self.metric("fedgate_garbage_brake", &[]).await;

@@ -138,14 +138,14 @@ impl CellRole {
         self.restart().await;
     }
 
-    /// Cuts its way to the hub and to all projects.
+    /// Cuts its ways to the hub and to all projects.
     pub(crate) fn cut_off(&self) {
         self.lines().for_each(Line::cut);
     }
 
-    /// Mends all its ways.
-    pub(crate) fn mend(&self) {
-        self.lines().for_each(Line::mend);
+    /// Restores its ways to the hub and to all projects.
+    pub(crate) fn restore(&self) {
+        self.lines().for_each(Line::restore);
     }
 
     fn lines(&self) -> impl Iterator<Item = &Line> {

@@ -51,7 +51,7 @@ impl Line {
     }
 
     /// Lets new connections pass.
-    pub(crate) fn mend(&self) {
+    pub(crate) fn restore(&self) {
         self.whole.send_replace(true);
     }
 }

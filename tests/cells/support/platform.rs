@@ -85,7 +85,7 @@ impl Platform {
     }
 
     /// Lets a project be asked again.
-    pub(crate) fn mend(&self, project: &str) {
+    pub(crate) fn restore(&self, project: &str) {
         self.away.send_if_modified(|away| away.remove(project));
     }
 }

@@ -246,7 +246,7 @@ impl Suite {
             }
         }
         for cell in self.cells() {
-            cell.mend();
+            cell.restore();
             cell.restart_with(&[]).await;
         }
         if !self.gateway.is_running().await {

@@ -192,7 +192,7 @@ impl Clinic {
         finding["next"].as_str().expect("a text").to_owned()
     }
 
-    /// Waits until nothing of a check is wrong any more.
+    /// Waits until nothing of a check is wrong.
     pub(super) async fn is_mended(&self, (plane, check): (&str, &str)) {
         let deadline = Instant::now() + seconds(60);
         loop {

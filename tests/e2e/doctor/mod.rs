@@ -1,4 +1,4 @@
-//! 66 of operations.md: the checks of doctor broken in turn on real planes, each mended by the step that doctor names.
+//! 66 of operations.md: the checks of doctor broken in turn on real planes, each repaired by the step that doctor names.
 
 mod clinic;
 mod front;

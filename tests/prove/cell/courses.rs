@@ -20,7 +20,7 @@ pub(super) struct Course {
 
 /// Time between two steps.
 pub(super) const STEP: Duration = Duration::from_secs(20);
-/// After this time without acts nothing may be under way any more: a claim that was denied is asked for anew after six
+/// After this time without acts nothing may be under way: a claim that was denied is asked for anew after six
 /// minutes at the latest.
 pub(super) const SETTLED: Duration = Duration::from_mins(8);
 

@@ -139,7 +139,7 @@ impl Watchman {
         }
     }
 
-    /// C2: a claim and a copy are released when nothing of the Instance runs any more.
+    /// C2: a claim and a copy are released when nothing of the Instance runs.
     fn released(&self, object: &Value) -> Result<(), String> {
         let Some(uid) = instance_uid(object) else {
             return Err("C2: what is nobody's is deleted".to_owned());

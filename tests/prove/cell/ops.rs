@@ -23,7 +23,7 @@ const SETTINGS: &str = "settings";
 pub(super) enum Op {
     /// A deployment is made, with so many Instances.
     Create(&'static str, u32),
-    /// The same with a `ConfigMap` volume.
+    /// A deployment with a `ConfigMap` volume is created.
     CreateWith(&'static str, u32),
     /// The `ConfigMap` is brought to the cell.
     Companion,
@@ -31,18 +31,18 @@ pub(super) enum Op {
     Scale(&'static str, u32),
     /// The template gets another image.
     Image(&'static str, &'static str),
-    /// It is suspended, or runs again.
+    /// The deployment is suspended, or its suspension ends.
     Suspend(&'static str, bool),
-    /// It is deleted.
+    /// The deployment is deleted.
     Delete(&'static str),
-    /// So many Instances may have quota.
+    /// The quota admits this number of Instances.
     Budget(usize),
-    /// Hub and project refuse connections, or are there again.
+    /// Hub and project refuse connections, or accept them.
     Away(bool),
 }
 
 impl Op {
-    /// Does it.
+    /// Carries out the operation on the simulated planes.
     pub(super) fn apply(&self, rig: &Rig) {
         match *self {
             Self::Create(name, n) => create(rig, wished(name, n, None)),

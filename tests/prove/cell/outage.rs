@@ -68,7 +68,7 @@ async fn away(planes: &[&str], down: Down) -> Rig {
     rig
 }
 
-/// The planes are back: all is caught up with, nothing was violated on the way, and then nothing is written any more.
+/// The planes are back: all is caught up with, nothing was violated on the way, and then nothing is written.
 async fn back(mut rig: Rig, planes: &[&str]) {
     for plane in planes {
         let entries = rig.simulator.log().entries();

@@ -1,5 +1,5 @@
-//! The way to a project's quota: a connection that cannot be made at first, another address, a project that nobody needs
-//! any more, and quota that is switched off.
+//! The way to a project's quota: a connection that cannot be made at first, another address, a project that nobody needs,
+//! and quota that is switched off.
 
 use super::{
     courses::SETTLED,

@@ -9,8 +9,8 @@ use super::{
 use bytes::Bytes;
 use fedgate_operations::{
     API_VERSION, Answer, CellRow, ErrorCode, Header, JournalRow, NoAnswer, OperationsSource, Page, Planes,
-    ProjectRow, Rows, Stuck,
-    query::{From, Query, Sort, TraceQuery},
+    ProjectRow, Rows, Stuck, TracedObject,
+    query::{From, Query, Sort},
 };
 use serde::Serialize;
 
@@ -68,13 +68,13 @@ pub(super) fn answer(
             })
         }
         Route::Trace => {
-            let query = TraceQuery {
+            let object = TracedObject {
                 project: value(0),
                 namespace: value(1),
                 kind: value(2),
                 name: value(3),
             };
-            reply.whole("Trace", known(source.trace(&query))?)
+            reply.whole("Trace", known(source.trace(&object))?)
         }
         Route::Journal => {
             let rows = source.journal(query);

@@ -67,13 +67,10 @@ fn set(query: &mut Query, route: Route, name: &'static str, value: String) -> Re
     };
     match name {
         "plane" => query.plane = word(&["hub", "project", "cell"])?,
-        "state" if route == Route::Cells => query.state = word(&CellState::ALL.map(CellState::as_str))?,
-        "state" => query.state = word(&PlaneState::ALL.map(PlaneState::as_str))?,
+        "state" if route == Route::Cells => query.state = word(CellState::WORDS)?,
+        "state" => query.state = word(PlaneState::WORDS)?,
         "sort" => query.sort = one_of(name, &value, &Sort::ALL)?,
-        "class" => {
-            let classes = Class::ALL.map(|class| (class.as_str(), class));
-            query.class = Some(one_of(name, &value, &classes)?);
-        }
+        "class" => query.class = word(Class::WORDS)?.as_deref().and_then(Class::parse),
         "top" => query.top = Some(number(name, &value, TOP_MOST)?),
         "limit" => query.page.limit = number(name, &value, MOST)?,
         "after" => {

@@ -6,8 +6,8 @@ mod hub;
 mod streams;
 mod tls;
 
-use super::*;
-use axum::{body::Body, http::header};
+use super::{routes::router, *};
+use axum::{Router, body::Body, extract::Request, http::header, response::Response};
 use fedgate_engine::{clock::Clock, metrics::Build};
 use fedgate_operations::Time;
 use fedgate_operations::views::{header::Process, starting::Starting};

@@ -25,7 +25,7 @@ pub mod types {
     pub const PROGRAMMED: &str = "Programmed";
     /// Instance: it serves, all in all. Workload: everything that it asks for is ready.
     pub const READY: &str = "Ready";
-    /// Workload: it lacks something that does not mend itself. Only ever True.
+    /// Workload: it lacks something that needs an edit. Only ever True.
     pub const STALLED: &str = "Stalled";
     /// Instance: it has been ready once. Only ever True, and written when that ends.
     pub const INITIALIZED: &str = "Initialized";

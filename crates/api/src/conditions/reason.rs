@@ -1,25 +1,36 @@
-//! The reasons of conditions, with their meanings and priorities (contract: api.md §8).
+//! The reasons of conditions, with their meanings and priorities (contract: api.md §8, clusters.md §4). `conditions.yaml` says which
+//! condition has which reason. A new reason stands in both files; `make docs` writes both into docs/reference/conditions.md.
 
 use crate::yaml;
 use std::{fmt, sync::LazyLock};
 
+/// How a reason takes part in the choice of the worst condition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rank {
+    /// Reasons of True conditions only do not compete.
+    OfTrue,
+    /// Reasons that only further federated kinds have do not compete.
+    OfFurtherKinds,
+    /// Place in the priority table.
+    Priority(u8),
+}
+use Rank::{OfFurtherKinds, OfTrue, Priority};
+
 macro_rules! reasons {
-    (true: $($true_reason:ident = $true_meaning:literal,)*; $($level:literal: $($reason:ident = $meaning:literal,)*;)*) => {
+    ($($rank:expr => $($reason:ident = $meaning:literal,)*;)*) => {
         /// Every reason that we write into a condition. The wire form is the variant's name.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Reason {
-            $(#[doc = $true_meaning] $true_reason,)*
             $($(#[doc = $meaning] $reason,)*)*
         }
 
         impl Reason {
             /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$true_reason,)* $($(Self::$reason,)*)*];
+            pub const ALL: &'static [Self] = &[$($(Self::$reason,)*)*];
 
             /// The wire form.
             pub fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$true_reason => stringify!($true_reason),)*
                     $($(Self::$reason => stringify!($reason),)*)*
                 }
             }
@@ -27,16 +38,13 @@ macro_rules! reasons {
             /// A sentence for people.
             pub fn meaning(self) -> &'static str {
                 match self {
-                    $(Self::$true_reason => $true_meaning,)*
                     $($(Self::$reason => $meaning,)*)*
                 }
             }
 
-            /// Place in the priority table; `None` for a reason of True conditions only, which do not compete.
-            pub fn priority(self) -> Option<u8> {
+            fn rank(self) -> Rank {
                 match self {
-                    $(Self::$true_reason => None,)*
-                    $($(Self::$reason => Some($level),)*)*
+                    $($(Self::$reason => $rank,)*)*
                 }
             }
         }
@@ -44,7 +52,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    true:
+    OfTrue =>
         AvailablePlacementFound = "At least one placement is available.",
         AvailableDeploymentFound = "At least one deployment of the placement is available.",
         StableInstanceFound = "At least one Instance is ready; the message counts them.",
@@ -57,7 +65,34 @@ reasons! {
         QuotaAvailable = "The quota was granted.",
         QuotaDisabled = "The cell asks for no quota.",
     ;
-    0:
+    OfFurtherKinds =>
+        MemberApiMissing = "No cell of the city serves the kind of the object.",
+        NamespaceFull = "The hub's record of the members of this namespace's objects is full.",
+        NoMemberFits = "Karmada finds no member for the object; the message is Karmada's.",
+        TooManyMembers = "Karmada has chosen several members for an object that lives at one.",
+        Strayed = "The member of the object has left the hub, is not the one that Karmada names, or is not known.",
+        Scheduling = "Karmada has not chosen a member yet.",
+        PlacementImmutable = "The object cannot move; set the place back, or create the object under another name.",
+        HubIdentityRefused = "The hub knows the gateway by a service account, in whose name no member can be asked.",
+        CompanionShared = "The named companion goes with another object at its member.",
+        CompanionRefused = "The member refuses a companion; the message is the member's.",
+        CompanionsPending = "The member has not applied the named companions yet.",
+        Applying = "The member has not applied the object yet.",
+        DispatchSuspended = "The object is suspended; an object at the member stays as it is.",
+        EndedByMember = "A controller of the member deletes the object repeatedly; edit its spec, or delete it.",
+        MemberReplaced = "Another cluster has the name of the member; an operator says whether it is the same member.",
+        WorkStuck = "A Work of the object does not end; an operator of the hub removes its finalizers.",
+        MemberNotReady = "The member is not ready; the status is the last one that it reported.",
+        NotReported = "The member has not reported a status yet.",
+        StatusTooLarge = "The member's status is too large; the last one stays.",
+        StatusRefused = "The project refuses the member's status; the last one stays.",
+        DeletionHeld = "A guard holds the deletion; the message is the guard's.",
+        WaitingForMember = "A deletion waits until the member confirms it.",
+        Pinned = "The hub has recorded the member of the object; the message names it.",
+        Applied = "The member has applied the object.",
+        Current = "The status is the one that the member reports.",
+    ;
+    Priority(0) =>
         Pending = "Work on it has not begun.",
         PendingProgramming = "The provider has not begun to configure the Instance.",
         SchedulingGatesPresent = "Gates (network, quota, referenced data) keep the Instance from starting; the message names them.",
@@ -65,7 +100,7 @@ reasons! {
         NoAvailablePlacements = "No placement is available.",
         NoAvailableDeployments = "No deployment of the placement is available.",
     ;
-    1:
+    Priority(1) =>
         NoCellReporting = "No cell has reported the deployment yet.",
         InstancesProvisioning = "Some Instances are not ready; the message counts them and names the first.",
         InstancesUpdating = "Some Instances are not on the latest template yet; the message counts them.",
@@ -84,10 +119,10 @@ reasons! {
         MissingRights = "The gateway lacks a right, which its operator has to grant; the message names it.",
         Retrying = "Carrying the object fails and is tried again; the message says what fails and since when.",
     ;
-    2:
+    Priority(2) =>
         NetworkProvisioning = "The network of the Instances is not ready.",
     ;
-    3:
+    Priority(3) =>
         PendingQuota = "The Instance waits for quota.",
         PendingEvaluation = "The quota claim is not decided yet.",
         ValidationFailed = "The quota system refuses the claim; the message says why.",
@@ -100,12 +135,12 @@ reasons! {
         QuotaMisconfigured = "The cell may not claim quota in the project, or its claim is invalid there.",
         QuotaProjectIDUnresolvable = "The namespace at the cell does not say whose project it is.",
     ;
-    4:
+    Priority(4) =>
         ReferencedDataNotReady = "ConfigMaps or Secrets are not at the cell yet.",
         AwaitingPropagation = "The named ConfigMaps or Secrets are on their way to the cell.",
         Resolving = "The referenced ConfigMaps and Secrets are being looked up.",
     ;
-    5:
+    Priority(5) =>
         ImageUnavailable = "The image cannot be pulled; the message says why.",
         InstanceCrashing = "A container ends again and again.",
         ConfigurationError = "The provider cannot run the Instance as it is specified; the message names the field.",
@@ -117,7 +152,7 @@ reasons! {
         SourceNameReserved = "Every namespace of a cell has an object of its own of this name; rename the referenced one.",
         SourceUnauthorized = "The gateway may not read a referenced object of the project.",
     ;
-    6:
+    Priority(6) =>
         NetworkNotFound = "A network that the template names does not exist in the project.",
         NoMatchingLocations = "No location serves a city of the placement.",
         NoMatchingLocation = "The cell has no location for the city of the deployment.",
@@ -129,7 +164,7 @@ reasons! {
         InvalidName = "The name is too long or invalid for the hub.",
         SpecTooLarge = "The spec is over `--max-spec-size`.",
     ;
-    7:
+    Priority(7) =>
         NetworkFailedToCreate = "The network of the Instance cannot be made; the message says why.",
         ApplyFailed = "A cell or the project refuses the deployment or an object of it; the message says which and why.",
         HubRefused = "The hub refuses the copy; the message says why.",
@@ -137,7 +172,7 @@ reasons! {
         HubNamespaceClaimed = "The namespace on the hub belongs to another project.",
         TooManyCitySets = "The project would need more sets of cities than it may use.",
     ;
-    8:
+    Priority(8) =>
         InvalidTemplate = "The template is invalid; the message names the field.",
         UnsupportedManagementPolicy = "The management policy of the Instances is unknown.",
         CityCodeMismatch = "The deployment has come to a cell of another city.",
@@ -146,7 +181,7 @@ reasons! {
         DeploymentNameConflict = "A deployment of the name exists that is not of this Workload.",
         InstanceNameConflict = "An Instance of the name exists that is not of this deployment.",
     ;
-    9:
+    Priority(9) =>
         Suspended = "The deployment is suspended: its Instances do not run.",
     ;
 }
@@ -155,6 +190,19 @@ impl Reason {
     /// Reads the wire form; `None` for a reason that is not ours.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|r| r.as_str() == text)
+    }
+
+    /// Place in the priority table; `None` for a reason of True conditions only, and for one of further kinds.
+    pub fn priority(self) -> Option<u8> {
+        match self.rank() {
+            Priority(priority) => Some(priority),
+            OfTrue | OfFurtherKinds => None,
+        }
+    }
+
+    /// True if only objects of further federated kinds have the reason (docs/kinds.md), and no object of the compute API has.
+    pub fn is_of_further_kinds(self) -> bool {
+        self.rank() == OfFurtherKinds
     }
 }
 
@@ -176,29 +224,38 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_reason_of_the_contract_is_enumerated_and_no_other() {
-        let words = |column: usize, is_wanted: fn(&str) -> bool| -> BTreeSet<&str> {
+    fn every_reason_is_enumerated_and_is_the_reason_of_a_condition() {
+        let words = |columns: &[usize], is_wanted: fn(&str) -> bool| -> BTreeSet<&str> {
             let rows = CONDITIONS.iter().filter(|row| is_wanted(&row[0]));
-            rows.flat_map(|row| row[column].split_whitespace()).collect()
+            rows.flat_map(|row| columns.iter().flat_map(|at| row[*at].split_whitespace()))
+                .collect()
+        };
+        let reasons = |is_wanted: fn(Reason) -> bool| -> BTreeSet<&str> {
+            let all = Reason::ALL.iter().filter(|reason| is_wanted(**reason));
+            all.map(|reason| reason.as_str()).collect()
         };
         // `Stalled` is True for reasons of False conditions.
-        for reason in words(1, |of| of == "Workload Stalled") {
-            assert!(matches!(priority(reason), 6 | 8), "{reason} mends itself");
+        for reason in words(&[1], |of| of == "Workload Stalled") {
+            assert!(
+                matches!(priority(reason), 6 | 8),
+                "{reason} does not need an edit"
+            );
         }
-        let good = words(1, |of| of != "Workload Stalled");
-        let bad = words(2, |_| true);
-        let all = Reason::ALL.iter();
-        let ranked: BTreeSet<_> = all
-            .clone()
-            .filter(|r| r.priority().is_some())
-            .map(|r| r.as_str())
-            .collect();
-        let unranked: BTreeSet<_> = all
-            .filter(|r| r.priority().is_none())
-            .map(|r| r.as_str())
-            .collect();
-        assert_eq!(bad, ranked);
-        assert_eq!(good, unranked);
+        let next = "a reason stands in reason.rs and in conditions.yaml; then make docs";
+        let bad = words(&[2], |of| !is_of_further_kinds(of));
+        assert_eq!(bad, reasons(|reason| reason.priority().is_some()), "{next}");
+        let good = words(&[1], |of| of != "Workload Stalled" && !is_of_further_kinds(of));
+        let unranked = reasons(|reason| reason.priority().is_none() && !reason.is_of_further_kinds());
+        assert_eq!(good, unranked, "{next}");
+        let all = words(&[1, 2], |_| true);
+        assert_eq!(all, reasons(|_| true), "{next}");
+        let others = words(&[1, 2], |of| !is_of_further_kinds(of));
+        let of_one = reasons(Reason::is_of_further_kinds);
+        assert!(others.is_disjoint(&of_one), "{others:?} {of_one:?}");
+    }
+
+    fn is_of_further_kinds(condition: &str) -> bool {
+        condition.ends_with("of a further kind")
     }
 
     #[test]

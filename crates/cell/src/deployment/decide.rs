@@ -8,7 +8,7 @@ use crate::{
     conditions::{gates, source_error},
     index::{
         CellLocation,
-        digest::{Instance, Spec},
+        digest::{InstanceDigest, Spec},
         tables::TableId,
     },
     network::NetworkState,
@@ -254,7 +254,7 @@ fn in_place_writes(snapshot: &DeploymentSnapshot, steps: &[Step]) -> Vec<Effect>
     live.filter_map(|known| {
         let KnownInstance { control, row } = known;
         let target = TableId::Instances.target(&snapshot.namespace, &control.name);
-        if let Some(patch) = placement_patch(snapshot, &row.digest, network_done) {
+        if let Some(patch) = location_and_gate(snapshot, &row.digest, network_done) {
             return Some(writes::patch(row, target, patch, WriteReason::InstanceNetwork));
         }
         (row.digest.suspended != snapshot.row.digest.suspended).then(|| {
@@ -266,7 +266,12 @@ fn in_place_writes(snapshot: &DeploymentSnapshot, steps: &[Step]) -> Vec<Effect>
     .collect()
 }
 
-fn placement_patch(snapshot: &DeploymentSnapshot, instance: &Instance, network_done: bool) -> Option<Value> {
+/// The patch that adds the location to an Instance, and removes its gate `Network` once the network is ready.
+fn location_and_gate(
+    snapshot: &DeploymentSnapshot,
+    instance: &InstanceDigest,
+    network_done: bool,
+) -> Option<Value> {
     let mut spec = Map::new();
     if let Some(location) = snapshot.located.reference().filter(|_| !instance.located) {
         spec.insert("location".to_owned(), json!(location));

@@ -1,7 +1,8 @@
 //! Deployments: the controller creates the Instances and the network of each, and reports its status
 //! (contract: cell.md §2, §10).
 //!
-//! Enqueued by changes of the deployment, its Instances, its networking objects, and the location of the cell.
+//! Enqueued by changes of the deployment, its Instances, its networking objects, and the location of the cell. No code deletes the
+//! Instances of a deleted deployment: they have an owner reference, and the garbage collector of the cell deletes them.
 
 pub mod decide;
 pub mod observe;

@@ -4,7 +4,7 @@ use crate::{
     context::Shared,
     index::{
         CellIndex, CellLocation,
-        digest::{Deployment, Instance, Spec},
+        digest::{Deployment, InstanceDigest, Spec},
     },
     network::{self, Network},
     rollout::{self, Owner, hash},
@@ -52,12 +52,14 @@ pub struct DeploymentSnapshot {
 #[derive(Debug, Clone)]
 pub struct KnownInstance {
     /// The Instance as the rollout planner needs it.
-    pub control: rollout::Instance,
+    pub control: rollout::RolloutInstance,
     /// The Instance.
-    pub row: Row<Instance>,
+    pub row: Row<InstanceDigest>,
 }
 
-/// Observes a deployment; `None` if it is gone, is being deleted, or the cell's lists are incomplete.
+/// Observes a deployment; `None` if it is gone, is being deleted, or the cell's lists are incomplete. The garbage collector of the
+/// cell deletes the Instances of a deleted deployment, because the deployment is their owner; the Instance controller then releases
+/// what each of them has.
 pub fn observe(ctx: &Shared, key: &Key) -> Option<DeploymentSnapshot> {
     let index = ctx.index.lock();
     if !index.cell_ready() {
@@ -91,7 +93,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<DeploymentSnapshot> {
 fn instances_of(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> Vec<KnownInstance> {
     let spec = deployment.digest.spec.as_ref().ok();
     let all = index.instances.in_namespace(&key.namespace);
-    let concerns = |name: &str, instance: &Instance| {
+    let concerns = |name: &str, instance: &InstanceDigest| {
         let owner = instance.owner.as_ref();
         owner.is_some_and(|owner| owner.is_deployment && owner.name == key.name)
             || rollout::ordinal::of_name(&key.name, name).is_some()
@@ -107,7 +109,7 @@ fn instances_of(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> V
                 _ => Owner::Foreign,
             };
             let ready = instance.condition(READY);
-            let control = rollout::Instance {
+            let control = rollout::RolloutInstance {
                 name: name.clone(),
                 uid: row.uid.clone(),
                 version: row.resource_version().into(),
@@ -127,7 +129,7 @@ fn instances_of(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> V
         .collect()
 }
 
-fn is_current(spec: &Spec, instance: &Instance) -> bool {
+fn is_current(spec: &Spec, instance: &InstanceDigest) -> bool {
     let made = hash::AppliedTemplate {
         hash: instance.hash.as_deref(),
         spec: &instance.spec,

@@ -257,14 +257,14 @@ mod tests {
 
     fn instance(name: &str, gates: &[&str], conditions: &[Condition]) -> KnownInstance {
         let object: DynamicObject = serde_json::from_value(serde_json::json!({"metadata": {}})).unwrap();
-        let digest = digest::Instance {
+        let digest = digest::InstanceDigest {
             hash: Some("v1-a".into()),
             applied: Some("v1-a".into()),
             gates: gates.iter().map(|gate| (*gate).into()).collect(),
             conditions: conditions.into(),
-            ..digest::Instance::default()
+            ..digest::InstanceDigest::default()
         };
-        let control = rollout::Instance {
+        let control = rollout::RolloutInstance {
             name: name.into(),
             uid: "u".into(),
             version: "1".into(),

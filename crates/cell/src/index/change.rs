@@ -3,7 +3,7 @@
 
 use super::{
     CellIndex,
-    digest::{Deployment, Instance},
+    digest::{Deployment, InstanceDigest},
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::store::{
@@ -71,7 +71,7 @@ impl CellIndex {
         }
     }
 
-    pub(super) fn instance_change(&self, delta: &RowChange<Instance>) -> Change {
+    pub(super) fn instance_change(&self, delta: &RowChange<InstanceDigest>) -> Change {
         let (namespace, name) = &delta.name;
         let rows = [self.instances.get(namespace, name), delta.old.as_ref()];
         let owners = rows.into_iter().flatten();

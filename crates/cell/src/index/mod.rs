@@ -14,8 +14,8 @@ pub mod watches;
 
 use super::settings::Settings;
 use digest::{
-    Attached, Binding, Claim, Deployment, HubDeployment, HubInstance, Instance, Namespace, NetworkContext,
-    Pod, Strings, SubnetClaim, claim_name,
+    Attached, Binding, Claim, Deployment, HubDeployment, HubInstance, InstanceDigest, Namespace,
+    NetworkContext, Pod, Strings, SubnetClaim, claim_name,
 };
 use fedgate_api::{
     LocationReference,
@@ -45,7 +45,7 @@ pub struct CellIndex {
     /// Deployments at the cell.
     pub deployments: Table<Deployment>,
     /// Instances at the cell.
-    pub instances: Table<Instance>,
+    pub instances: Table<InstanceDigest>,
     /// Companion `ConfigMaps`.
     pub config_maps: Table<()>,
     /// Companion Secrets.
@@ -344,7 +344,7 @@ impl CellIndex {
     }
 
     /// The deployment that controls an Instance, if that deployment exists.
-    pub fn deployment_of(&self, namespace: &str, instance: &Instance) -> Option<&Row<Deployment>> {
+    pub fn deployment_of(&self, namespace: &str, instance: &InstanceDigest) -> Option<&Row<Deployment>> {
         let owner = instance.owner.as_ref().filter(|owner| owner.is_deployment)?;
         let deployment = self.deployments.get(namespace, &owner.name)?;
         (deployment.uid == owner.uid).then_some(deployment)

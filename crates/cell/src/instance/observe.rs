@@ -6,7 +6,7 @@ use crate::{
     context::Shared,
     index::{
         CellIndex,
-        digest::{self, Instance},
+        digest::{self, InstanceDigest},
         tables::TableId,
     },
     network::{self, NetworkState},
@@ -23,7 +23,7 @@ pub struct InstanceSnapshot {
     /// Name of the Instance.
     pub name: Arc<str>,
     /// The Instance.
-    pub row: Row<Instance>,
+    pub row: Row<InstanceDigest>,
     /// Value of the condition `ReferencedDataReady`; `None` if the Instance has neither the gate nor the condition.
     pub data: Option<Verdict>,
     /// Message of the network's rejection of the deployment, if any.
@@ -60,7 +60,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<InstanceSnapshot> {
     })
 }
 
-fn data(index: &CellIndex, namespace: &str, instance: &Instance) -> Option<Verdict> {
+fn data(index: &CellIndex, namespace: &str, instance: &InstanceDigest) -> Option<Verdict> {
     let gated = instance.has_gate(gates::REFERENCED_DATA);
     let said = instance.condition(REFERENCED_DATA_READY);
     if !gated && said.is_none() {
@@ -91,7 +91,7 @@ fn data(index: &CellIndex, namespace: &str, instance: &Instance) -> Option<Verdi
     ))
 }
 
-fn refused(index: &CellIndex, namespace: &str, instance: &Instance) -> Option<String> {
+fn refused(index: &CellIndex, namespace: &str, instance: &InstanceDigest) -> Option<String> {
     let owner = instance
         .owner
         .as_ref()

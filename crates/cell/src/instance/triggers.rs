@@ -1,7 +1,7 @@
 //! Triggers of Instances: those that a change of the index concerns.
 
 use crate::conditions::gates;
-use crate::index::{CellIndex, change::Change, digest::Instance, tables::TableId};
+use crate::index::{CellIndex, change::Change, digest::InstanceDigest, tables::TableId};
 use fedgate_api::{conditions::types::REFERENCED_DATA_READY, keys as labels};
 use fedgate_engine::{key::Key, store::table::Name};
 
@@ -29,12 +29,13 @@ pub fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
         }
         Change::Network(deployments) => {
             for (namespace, deployment) in deployments {
-                let gated = |row: &Instance| is_of(row, deployment) && row.has_gate(gates::NETWORK);
+                let gated = |row: &InstanceDigest| is_of(row, deployment) && row.has_gate(gates::NETWORK);
                 instances(index, namespace, gated, keys);
             }
         }
         Change::HubDeployment((namespace, deployment)) => {
-            let of_it = |row: &Instance| row.labels.get(labels::WORKLOAD_DEPLOYMENT_NAME) == Some(deployment);
+            let of_it =
+                |row: &InstanceDigest| row.labels.get(labels::WORKLOAD_DEPLOYMENT_NAME) == Some(deployment);
             instances(index, namespace, of_it, keys);
         }
         Change::ClaimsListed(project) => keys.extend(index.instances_of_project(project)),
@@ -43,7 +44,12 @@ pub fn triggers(index: &CellIndex, change: &Change, keys: &mut Vec<Key>) {
 }
 
 /// Adds the keys of some Instances of a namespace.
-fn instances(index: &CellIndex, namespace: &str, wanted: impl Fn(&Instance) -> bool, keys: &mut Vec<Key>) {
+fn instances(
+    index: &CellIndex,
+    namespace: &str,
+    wanted: impl Fn(&InstanceDigest) -> bool,
+    keys: &mut Vec<Key>,
+) {
     let all = index.instances.in_namespace(namespace);
     let wanted = all.filter(|(_, row)| wanted(&row.digest));
     keys.extend(wanted.map(|(name, _)| TableId::Instances.key(namespace, name)));
@@ -67,7 +73,7 @@ fn waiting_for_companion(index: &CellIndex, kind: &str, companion: &Name, keys: 
 
 /// Adds the keys of a deployment's Instances that wait for referenced data.
 fn waiting_for_data(index: &CellIndex, namespace: &str, deployment: &str, keys: &mut Vec<Key>) {
-    let waits = |row: &Instance| {
+    let waits = |row: &InstanceDigest| {
         let has_condition = row.condition(REFERENCED_DATA_READY).is_some();
         is_of(row, deployment)
             && (row.has_gate(gates::REFERENCED_DATA) || has_condition && !row.is(REFERENCED_DATA_READY))
@@ -76,7 +82,7 @@ fn waiting_for_data(index: &CellIndex, namespace: &str, deployment: &str, keys: 
 }
 
 /// True if an Instance belongs to this deployment, by the name of its owner.
-fn is_of(instance: &Instance, deployment: &str) -> bool {
+fn is_of(instance: &InstanceDigest, deployment: &str) -> bool {
     let owner = instance.owner.as_ref();
     owner.is_some_and(|owner| *owner.name == *deployment)
 }

@@ -1,4 +1,7 @@
 //! The network of a deployment: bindings, contexts, claims and subnets (contract: cell.md §10).
+//!
+//! The deployment controller writes these objects. It also removes the gate `Network` from the Instances of the deployment once the
+//! state is [`NetworkState::Ready`] (`location_and_gate` in `deployment/decide.rs`). The Instance controller removes the other gates.
 
 #[cfg(test)]
 mod tests;
@@ -6,7 +9,7 @@ mod tests;
 use crate::{
     index::{
         CellIndex,
-        digest::{self, Binding, INTERFACE, Instance},
+        digest::{self, Binding, INTERFACE, InstanceDigest},
         tables::TableId,
     },
     reason::WriteReason,
@@ -256,7 +259,7 @@ fn interface_of(deployment: &str, binding: &str) -> Option<usize> {
 }
 
 /// True if an Instance was made for a binding's network and location at this interface.
-fn is_made_for(instance: &Instance, interface: usize, binding: &Binding, home: &str) -> bool {
+fn is_made_for(instance: &InstanceDigest, interface: usize, binding: &Binding, home: &str) -> bool {
     let spec: Value = serde_json::from_str(&instance.spec).unwrap_or_default();
     let network = spec["networkInterfaces"][interface]["network"].clone();
     let Ok(network) = serde_json::from_value::<NetworkReference>(network) else {

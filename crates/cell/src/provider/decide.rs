@@ -12,7 +12,7 @@ use super::{
 use crate::{
     conditions::{has_same_cause, is_final_state, written},
     index::{
-        digest::{Instance, Pod},
+        digest::{InstanceDigest, Pod},
         tables::TableId,
     },
     reason::WriteReason,
@@ -94,7 +94,7 @@ pub fn is_progress(snapshot: &PodSnapshot, plan: &Plan<Prepared>) -> bool {
 /// An Instance and the inputs of its decision.
 pub(super) struct Planner<'a> {
     pub(super) snapshot: &'a PodSnapshot,
-    pub(super) instance: &'a Row<Instance>,
+    pub(super) instance: &'a Row<InstanceDigest>,
     pub(super) around: &'a PodContext<'a>,
 }
 
@@ -209,7 +209,7 @@ impl Planner<'_> {
             return Plan::one(self.finalizers(true));
         }
         let spec = self.instance.digest.whole_spec();
-        let instance = pod::Instance {
+        let instance = pod::ProvidedInstance {
             namespace: &self.snapshot.namespace,
             name: &self.snapshot.name,
             uid: &self.instance.uid,
@@ -246,7 +246,10 @@ impl Planner<'_> {
     }
 
     /// Creates or patches the `NetworkPolicy`; deletes it if policies are off.
-    fn sync_policy(&self, instance: &pod::Instance<'_>) -> Result<Option<Effect>, pod::UnsupportedSpec> {
+    fn sync_policy(
+        &self,
+        instance: &pod::ProvidedInstance<'_>,
+    ) -> Result<Option<Effect>, pod::UnsupportedSpec> {
         let rendered = network_policy::render(instance)?;
         if self.around.settings.pods.network_policies {
             return Ok(self.attach(&POLICY, Some(&rendered)));
@@ -275,7 +278,7 @@ impl Planner<'_> {
     /// Brings `NetworkPolicy`, Pod and Service to their rendered state, then writes the report.
     fn sync_objects(
         &self,
-        instance: &pod::Instance<'_>,
+        instance: &pod::ProvidedInstance<'_>,
         remembered: &recovery::RecoveryState,
     ) -> Plan<Prepared> {
         let PodContext { settings, held, .. } = self.around;
@@ -372,7 +375,7 @@ impl Planner<'_> {
         self.write_report(&report, known.zip(seen.as_ref()))
     }
 
-    fn skipped_disks(&self, instance: &pod::Instance<'_>) -> Option<Event> {
+    fn skipped_disks(&self, instance: &pod::ProvidedInstance<'_>) -> Option<Event> {
         let skipped: Vec<&str> = pod::skipped(instance).collect();
         (!skipped.is_empty()).then(|| {
             let message = format!("this provider attaches no disks; skipped: {}", skipped.join(", "));
@@ -421,7 +424,7 @@ impl Planner<'_> {
 }
 
 /// Addresses of an Instance's interfaces, in the order of its spec. The first interface gets the Pod's addresses.
-fn interfaces(instance: &Instance, pod: Option<(&Row<Pod>, &Value)>) -> Value {
+fn interfaces(instance: &InstanceDigest, pod: Option<(&Row<Pod>, &Value)>) -> Value {
     let Some((pod, seen)) = pod.filter(|(pod, _)| !pod.deleting) else {
         return Value::Null;
     };

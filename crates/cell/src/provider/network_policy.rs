@@ -1,6 +1,6 @@
 //! The `NetworkPolicy` of an Instance: admits only the ingress that its template allows (contract: cell.md §9).
 
-use super::pod::{Instance, UnsupportedSpec, protocol};
+use super::pod::{ProvidedInstance, UnsupportedSpec, protocol};
 use fedgate_api::keys;
 use fedgate_engine::object::entries;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// # Errors
 ///
 /// A rule that a `NetworkPolicy` cannot express: leaving it out would admit too much or too little.
-pub fn render(instance: &Instance<'_>) -> Result<Value, UnsupportedSpec> {
+pub fn render(instance: &ProvidedInstance<'_>) -> Result<Value, UnsupportedSpec> {
     let ingress = rules(instance).map(|(at, written)| rule(&at, written));
     let ingress = ingress.collect::<Result<Vec<Value>, UnsupportedSpec>>()?;
     Ok(json!({
@@ -26,14 +26,14 @@ pub fn render(instance: &Instance<'_>) -> Result<Value, UnsupportedSpec> {
 }
 
 /// True if the template limits ingress. A template without rules does not, nor does a rule without ports and peers.
-pub fn limits(instance: &Instance<'_>) -> bool {
+pub fn limits(instance: &ProvidedInstance<'_>) -> bool {
     let all = |rule: &Value| entries(&rule["ports"]).is_empty() && entries(&rule["from"]).is_empty();
     let mut rules = rules(instance).map(|(_, rule)| rule).peekable();
     rules.peek().is_some() && !rules.any(all)
 }
 
 /// The rules of all interfaces, each with its field path.
-fn rules<'a>(instance: &Instance<'a>) -> impl Iterator<Item = (String, &'a Value)> {
+fn rules<'a>(instance: &ProvidedInstance<'a>) -> impl Iterator<Item = (String, &'a Value)> {
     let interfaces = entries(&instance.spec["networkInterfaces"]).iter().enumerate();
     interfaces.flat_map(|(i, interface)| {
         let rules = entries(&interface["networkPolicy"]["ingress"]).iter().enumerate();
@@ -82,12 +82,12 @@ mod tests {
     use super::*;
     use crate::{index::digest::network_policy_spec as compared, rollout::labels::Labels};
 
-    fn with<T>(rules: &[Value], look: impl FnOnce(&Instance<'_>) -> T) -> T {
+    fn with<T>(rules: &[Value], look: impl FnOnce(&ProvidedInstance<'_>) -> T) -> T {
         let interfaces: Value = rules
             .iter()
             .map(|ingress| json!({"networkPolicy": {"ingress": ingress}}))
             .collect();
-        look(&Instance {
+        look(&ProvidedInstance {
             namespace: "ns-1",
             name: "web-0",
             uid: "uid-0",

@@ -2,7 +2,7 @@
 
 use crate::{
     context::Shared,
-    index::digest::{Attached, Instance, Pod},
+    index::digest::{Attached, InstanceDigest, Pod},
 };
 use fedgate_engine::{key::Key, store::table::Row};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct PodSnapshot {
     /// Name of the Instance.
     pub name: Arc<str>,
     /// The Instance; `None` if it does not exist.
-    pub instance: Option<Row<Instance>>,
+    pub instance: Option<Row<InstanceDigest>>,
     /// The Pod with the Instance's name.
     pub pod: Option<Row<Pod>>,
     /// The Service with the Instance's name.

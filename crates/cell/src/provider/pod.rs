@@ -32,7 +32,7 @@ impl Security {
 
 /// The fields of an Instance that a provider reads.
 #[derive(Debug, Clone, Copy)]
-pub struct Instance<'a> {
+pub struct ProvidedInstance<'a> {
     /// Namespace of the Instance.
     pub namespace: &'a str,
     /// Name of the Instance.
@@ -45,7 +45,7 @@ pub struct Instance<'a> {
     pub spec: &'a Value,
 }
 
-impl Instance<'_> {
+impl ProvidedInstance<'_> {
     /// Metadata of the Instance's objects: its name, the labels of the provider, and the owner reference.
     pub(super) fn metadata(&self) -> Value {
         json!({
@@ -104,7 +104,7 @@ pub(super) fn protocol(port: &Value) -> &str {
 }
 
 /// Number, protocol and name of each port of an Instance, in order.
-pub fn ports(instance: &Instance<'_>) -> Result<Vec<(i64, String, String)>, UnsupportedSpec> {
+pub fn ports(instance: &ProvidedInstance<'_>) -> Result<Vec<(i64, String, String)>, UnsupportedSpec> {
     let mut ports: Vec<(i64, String, String)> = Vec::new();
     for port in instance.containers().iter().flat_map(|c| entries(&c["ports"])) {
         let number = port["port"].as_i64().unwrap_or_default();
@@ -119,7 +119,7 @@ pub fn ports(instance: &Instance<'_>) -> Result<Vec<(i64, String, String)>, Unsu
 }
 
 /// Names of the volumes that a Pod does not get: disks.
-pub fn skipped<'a>(instance: &Instance<'a>) -> impl Iterator<Item = &'a str> {
+pub fn skipped<'a>(instance: &ProvidedInstance<'a>) -> impl Iterator<Item = &'a str> {
     let volumes = entries(&instance.spec["volumes"]).iter();
     let disks = volumes.filter(|volume| !volume["disk"].is_null());
     disks.filter_map(|volume| volume["name"].as_str())
@@ -127,7 +127,7 @@ pub fn skipped<'a>(instance: &Instance<'a>) -> impl Iterator<Item = &'a str> {
 
 /// Renders the Pod, or returns the reason why the spec is unsupported.
 pub fn render(
-    instance: &Instance<'_>,
+    instance: &ProvidedInstance<'_>,
     settings: &PodSettings,
     sizes: &InstanceTypes,
 ) -> Result<Value, UnsupportedSpec> {
@@ -166,7 +166,7 @@ pub fn render(
     Ok(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
 }
 
-fn volumes(instance: &Instance<'_>) -> Vec<Value> {
+fn volumes(instance: &ProvidedInstance<'_>) -> Vec<Value> {
     let volumes = entries(&instance.spec["volumes"]).iter();
     volumes
         .filter(|volume| volume["disk"].is_null())
@@ -228,8 +228,8 @@ mod tests {
         .collect()
     }
 
-    fn instance<'a>(spec: &'a Value, labels: &'a Labels) -> Instance<'a> {
-        Instance {
+    fn instance<'a>(spec: &'a Value, labels: &'a Labels) -> ProvidedInstance<'a> {
+        ProvidedInstance {
             namespace: "ns-1",
             name: "web-us-dfw-0",
             uid: "uid-0",

@@ -1,11 +1,14 @@
 //! Renders the Service of an Instance.
 
-use super::pod::{Instance, UnsupportedSpec, ports};
+use super::pod::{ProvidedInstance, UnsupportedSpec, ports};
 use fedgate_api::keys;
 use serde_json::{Value, json};
 
 /// Renders the Service; `None` if the Instance has no ports. With `single_port_443` a single port is served as 443.
-pub fn render(instance: &Instance<'_>, single_port_443: bool) -> Result<Option<Value>, UnsupportedSpec> {
+pub fn render(
+    instance: &ProvidedInstance<'_>,
+    single_port_443: bool,
+) -> Result<Option<Value>, UnsupportedSpec> {
     let ports = ports(instance)?;
     if ports.is_empty() {
         return Ok(None);
@@ -37,7 +40,7 @@ mod tests {
 
     fn ports_of(ports: &Value, single_port_443: bool) -> Value {
         let spec = json!({"runtime": {"sandbox": {"containers": [{"name": "a", "ports": ports}]}}});
-        let instance = Instance {
+        let instance = ProvidedInstance {
             namespace: "ns-1",
             name: "web-0",
             uid: "uid-0",

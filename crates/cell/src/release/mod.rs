@@ -53,7 +53,7 @@ pub async fn attempt(ctx: &Context<'_>, uid: &str, record: &Record) -> Released 
         let engaged = index.claims.contains_key(project) || index.unreachable.contains(project);
         drop(index);
         if !engaged {
-            // No other object may need the connection to this plane any more.
+            // The connection to the project may have been released, because no other object needs it.
             ctx.send(Command::ConnectProject(project.clone()));
             return Released::Connecting(CONNECTED_WITHIN);
         }

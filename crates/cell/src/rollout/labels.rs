@@ -51,7 +51,7 @@ impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Labels {
     }
 }
 
-/// Keys that earlier versions wrote and no component reads any more.
+/// Keys of other versions that no component reads.
 const OBSOLETE: [&str; 1] = ["compute.datumapis.com/runtime-class"];
 
 impl Deployment {

@@ -2,14 +2,14 @@
 //! cell.md §2.2). Pure functions over values, without I/O or clock.
 //!
 //! [`plan`] takes a deployment and its Instances and returns every remaining step in order, each with its reason and a
-//! flag for steps that may be executed now. The other steps are shown as waiting, which explains why a rollout does not
+//! flag for steps that may be executed now (`decide`). The other steps are shown as waiting, which explains why a rollout does not
 //! progress.
 
+mod decide;
 pub mod hash;
 pub mod labels;
 pub mod make;
 pub mod ordinal;
-mod steps;
 
 #[cfg(test)]
 mod tests;
@@ -68,7 +68,7 @@ impl Policy {
 // Each flag is an independent fact that decisions combine freely; an enum would not be clearer.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Instance {
+pub struct RolloutInstance {
     /// Name of the Instance.
     pub name: Arc<str>,
     /// UID of the Instance.
@@ -181,8 +181,8 @@ pub struct Step {
 /// then labels. Steps with `now` may be executed together.
 pub fn plan<'a>(
     deployment: &Deployment,
-    instances: impl IntoIterator<Item = &'a Instance>,
+    instances: impl IntoIterator<Item = &'a RolloutInstance>,
     hold: Option<RolloutHold>,
 ) -> Vec<Step> {
-    steps::SortedInstances::of(deployment, instances).steps(deployment, hold)
+    decide::SortedInstances::of(deployment, instances).steps(deployment, hold)
 }

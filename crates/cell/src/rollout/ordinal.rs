@@ -1,6 +1,6 @@
 //! Ordinals: the position of an Instance within its deployment.
 
-use super::Instance;
+use super::RolloutInstance;
 use fedgate_api::{keys, names::ordinal};
 
 /// Name of the Instance with this ordinal.
@@ -15,7 +15,7 @@ pub fn of_name(deployment: &str, name: &str) -> Option<u32> {
 
 /// The ordinal of an Instance. Its name wins over its label, because the name is immutable and occupies the slot's
 /// name.
-pub fn of(deployment: &str, instance: &Instance) -> Option<u32> {
+pub fn of(deployment: &str, instance: &RolloutInstance) -> Option<u32> {
     let label = instance.labels.get(keys::INSTANCE_INDEX);
     of_name(deployment, &instance.name).or_else(|| ordinal(label?))
 }

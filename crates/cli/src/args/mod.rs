@@ -1,15 +1,19 @@
-//! The command line.
+//! The command line: each command with its flags. `deploy` has a file of its own; `changes` has the other commands that change
+//! something, and the flags that they share.
 
+mod changes;
+mod deploy;
 mod examples;
-mod write;
 
-pub(crate) use write::{
-    DeployArgs, DestroyArgs, HistoryArgs, RestartArgs, RolloutArgs, RolloutCommand, RolloutStatusArgs,
-    ScaleArgs, UndoArgs,
+pub(crate) use changes::{
+    ChangeArgs, DestroyArgs, DryRun, HistoryArgs, RestartArgs, RolloutArgs, RolloutCommand,
+    RolloutStatusArgs, ScaleArgs, UndoArgs,
 };
+pub(crate) use deploy::{DeployArgs, DeployFlags, Edit};
+#[cfg(test)]
+pub(crate) use deploy::{pair, port, variable};
 
 use crate::{
-    change::number,
     output::{Format, style::ColorChoice},
     plane::Choice,
     view::HealthWord,
@@ -272,4 +276,9 @@ pub(crate) struct TraceArgs {
     /// Trace again at each change, until all is whole
     #[arg(short, long)]
     pub(crate) watch: bool,
+}
+
+/// Parses a whole number.
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "a whole number is expected".to_owned())
 }

@@ -1,7 +1,7 @@
 //! The wishes of a user, and the Workload that each of them makes of the live one.
 
-use super::Flags;
 use crate::{
+    args::DeployFlags,
     error::{Error, Kind},
     history::{self, Revision, Verb},
     manifest::{self, RESTARTED_AT, field_mut},
@@ -21,7 +21,7 @@ pub(crate) enum Intent {
     File(Value),
     /// Fields named by flags, of the Workload of this name and namespace.
     Flags {
-        flags: Box<Flags>,
+        flags: Box<DeployFlags>,
         name: String,
         namespace: String,
     },

@@ -1,12 +1,12 @@
 //! A change of a Workload: what is wanted, shown, confirmed, written and recorded (contract: cli.md §3, §6).
 
-mod flags;
+mod fields;
 mod intent;
 
-pub(crate) use flags::{Flags, number};
 pub(crate) use intent::{CONTAINERS, Intent, check_minimum};
 
 use crate::{
+    args::{ChangeArgs, DryRun},
     diff::{self, Change},
     effects::{Effect, Known, effects},
     error::{Error, Kind},
@@ -20,52 +20,8 @@ use crate::{
     view::{Joined, Object},
 };
 use backon::BackoffBuilder;
-use fedgate_terminal::time::duration;
 use serde_json::Value;
-use std::{path::Path, time::Duration};
-
-/// How much of a change is carried out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum DryRun {
-    /// The change is written.
-    #[default]
-    None,
-    /// The change is computed here.
-    Client,
-    /// The server checks it and stores nothing.
-    Server,
-}
-
-impl DryRun {
-    /// The words after a result that was not written; empty if it was.
-    pub(crate) const fn note(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::Client => " (dry run)",
-            Self::Server => " (server dry run)",
-        }
-    }
-}
-
-/// Flags of the commands that write a spec and wait for its rollout.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ChangeArgs {
-    /// Show the result, and write nothing
-    #[arg(long, value_enum, value_name = "HOW", default_value = "none")]
-    pub(crate) dry_run: DryRun,
-    /// The reason, kept in the history
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    pub(crate) reason: String,
-    /// Wait until the change is done
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub(crate) wait: bool,
-    /// The longest wait; 0 for none
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
-    pub(crate) timeout: Duration,
-    /// The longest wait while every unfinished city is blocked; 0 for none
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
-    pub(crate) stall_timeout: Duration,
-}
+use std::path::Path;
 
 /// The surroundings of a change.
 #[derive(Debug)]

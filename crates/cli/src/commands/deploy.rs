@@ -1,8 +1,8 @@
 //! `deploy`, `scale`, `restart` and `rollout undo`: create a Workload or change it.
 
 use crate::{
-    args::{DeployArgs, RestartArgs, ScaleArgs, UndoArgs},
-    change::{Flags, Intent, Session, check_minimum},
+    args::{DeployArgs, DeployFlags, RestartArgs, ScaleArgs, UndoArgs},
+    change::{Intent, Session, check_minimum},
     error::Error,
     manifest,
     output::Output,
@@ -58,7 +58,7 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: DeployArgs, yes: b
         );
         return Err(Error::usage(what).because("the instances carry it as a label value"));
     }
-    let Flags { city, location, .. } = &args.flags;
+    let DeployFlags { city, location, .. } = &args.flags;
     check_known(plane, city, &[city_of], "no location has the city", "cities").await?;
     check_known(plane, location, &[Object::name], "no location", "locations").await?;
     let session = Session {

@@ -1,8 +1,8 @@
 //! `destroy`: deletes a Workload and waits until its Instances are gone.
 
 use crate::{
-    args::DestroyArgs,
-    change::{DryRun, print},
+    args::{DestroyArgs, DryRun},
+    change::print,
     error::{Error, Kind},
     history,
     output::{Output, plural, table::escape},

@@ -39,24 +39,20 @@ pub(crate) async fn run(plane: &Plane, output: &Output, args: &DiffArgs) -> Resu
     let is_overtaken = |error: &Error| error.kind == Kind::Conflict;
     let (live, stored) = retried.when(is_overtaken).await?;
     let changes = diff::changes(live.as_ref().map(|live| &live.0), &stored.0);
+    let is_same = changes.is_empty();
     if args.unified && output.is_text() {
         write(&unified(live.as_ref(), &stored)?)?;
-        return end(changes.is_empty());
-    }
-    let plan = Plan::new(plane, live.as_ref(), &stored, changes).await?;
-    let effects: Vec<String> = plan.effects.iter().map(|effect| effect.text.clone()).collect();
-    let object = json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Diff", "metadata": {"name": stored.name()},
-        "changes": plan.changes, "effects": effects});
-    output.result(&escaped(&plan.lines()), &object)?;
-    end(plan.changes.is_empty())
-}
-
-fn end(is_same: bool) -> Result<(), Error> {
-    if is_same {
-        Ok(())
     } else {
-        Err(Error::new(Kind::Different, "").shown())
+        let plan = Plan::new(plane, live.as_ref(), &stored, changes).await?;
+        let effects: Vec<String> = plan.effects.iter().map(|effect| effect.text.clone()).collect();
+        let object = json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Diff", "metadata": {"name": stored.name()},
+            "changes": plan.changes, "effects": effects});
+        output.result(&escaped(&plan.lines()), &object)?;
     }
+    if is_same {
+        return Ok(());
+    }
+    Err(Error::new(Kind::Different, "").shown())
 }
 
 /// The live Workload, and the one that would be stored.

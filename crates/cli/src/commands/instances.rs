@@ -14,6 +14,7 @@ use crate::{
 };
 use jiff::Timestamp;
 
+/// The columns; `row` has a cell for each, in this order, and docs/contract/cli.md §3 describes them.
 const COLUMNS: &[&str] = &[
     "NAME",
     "WORKLOAD",
@@ -28,7 +29,7 @@ const COLUMNS: &[&str] = &[
     "REASON",
 ];
 
-/// Columns of the narrow form.
+/// Number of the first columns that the narrow form has; `-o wide` has all.
 const NARROW: usize = 8;
 
 /// Lists Instances.

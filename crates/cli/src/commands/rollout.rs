@@ -141,7 +141,7 @@ fn list(output: &Output, history: &History, workload: &Object, now: Timestamp) -
             revision.summary().into(),
             (&*revision.actor.name).into(),
             if active { "active" } else { "" }.into(),
-            revision.verb.word().into(),
+            revision.verb.as_str().into(),
             (&*revision.reason).into(),
         ]);
     }
@@ -152,7 +152,7 @@ fn show(revision: &Revision) -> Result<(), Error> {
     let mut lines = vec![
         format!("Revision    #{}", revision.rev),
         format!("Time        {}", revision.time),
-        format!("Verb        {}", revision.verb.word()),
+        format!("Verb        {}", revision.verb.as_str()),
         format!("By          {} ({})", revision.actor.name, revision.actor.client),
         format!("Generation  {}", revision.generation),
         format!("Spec hash   {}", revision.spec_hash),

@@ -110,7 +110,7 @@ impl Status {
     fn object(&self, now: Timestamp) -> Value {
         let cities = self.rows.iter().map(|row| {
             let mut object = json!({"ready": row.counts.ready, "updated": row.counts.updated,
-                "desired": row.counts.desired, "phase": row.phase.word(), "reason": row.detail, "since": row.since,
+                "desired": row.counts.desired, "phase": row.phase.as_str(), "reason": row.detail, "since": row.since,
                 "ageSeconds": row.since.map(|since| seconds(since, now))});
             row.city.describe(&mut object);
             object
@@ -120,7 +120,7 @@ impl Status {
             .as_ref()
             .map(|Active { number, by, time }| json!({"number": number, "by": by, "time": time}));
         json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Status", "metadata": {"name": self.name},
-            "health": self.health.word.word(), "message": self.health.detail, "revision": revision,
+            "health": self.health.word.as_str(), "message": self.health.detail, "revision": revision,
             "cities": cities.collect::<Vec<_>>()})
     }
 }
@@ -136,7 +136,7 @@ fn cells(row: &Row, now: Timestamp) -> Vec<Cell> {
         (&*row.city.shown).into(),
         format!("{}/{}", counts.ready, counts.desired).into(),
         format!("{}/{}", counts.updated, counts.desired).into(),
-        Cell::toned(row.phase.word(), row.phase.tone()),
+        Cell::toned(row.phase.as_str(), row.phase.tone()),
         row.reason().into(),
         row.since.map(|since| age(since, now)).unwrap_or_default().into(),
     ]

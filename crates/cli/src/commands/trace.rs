@@ -181,7 +181,7 @@ impl Trace {
     fn object(&self, name: &str) -> Value {
         let links = |chain: &Chain| -> Vec<Value> {
             let links = chain.links.iter().map(|link| {
-                json!({"hop": link.hop.word(), "object": link.object, "state": link.state.word().0, "since": link.since,
+                json!({"hop": link.hop.as_str(), "object": link.object, "state": link.state.word().0, "since": link.since,
                     "age": link.since.map(|since| age(since, self.now)), "detail": link.detail,
                     "generation": link.generation, "source": link.source()})
             });
@@ -201,7 +201,7 @@ fn row(city: &City, link: &Link, now: Timestamp) -> Vec<Cell> {
     let (word, tone) = link.state.word();
     vec![
         (&*city.shown).into(),
-        link.hop.word().into(),
+        link.hop.as_str().into(),
         (&*link.object).into(),
         Cell::toned(word, tone),
         link.since.map(|since| age(since, now)).unwrap_or_default().into(),

@@ -110,11 +110,11 @@ fn listing(
     }
     let counted: Vec<String> = words
         .iter()
-        .map(|(word, n)| format!("{n} {}", word.word()))
+        .map(|(word, n)| format!("{n} {}", word.as_str()))
         .collect();
     let filters = [
         args.health
-            .map(|word| format!("--health={}", word.word().to_lowercase())),
+            .map(|word| format!("--health={}", word.as_str().to_lowercase())),
         args.city.as_ref().map(|city| format!("--city={city}")),
     ];
     let filters: Vec<String> = filters.into_iter().flatten().collect();

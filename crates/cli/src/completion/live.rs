@@ -1,6 +1,6 @@
 //! Names that the server or the kubeconfig knows.
 
-use super::{Candidate, wanted::Live};
+use super::{Candidate, wanted::Wanted};
 use crate::{
     change::CONTAINERS,
     error::Error,
@@ -18,22 +18,22 @@ use tokio::runtime::Handle;
 
 /// The candidates; none if something is wrong, or if the answer does not come within the limit.
 pub(super) async fn candidates(
-    live: Live,
+    wanted: Wanted,
     context: BTreeMap<String, String>,
     limit: Duration,
 ) -> Vec<Candidate> {
     let runtime = Handle::current();
     // A program that makes credentials blocks the thread that it is called from; the limit must not wait for it.
-    let asked = tokio::task::spawn_blocking(move || runtime.block_on(found(live, &context, limit)));
+    let asked = tokio::task::spawn_blocking(move || runtime.block_on(found(wanted, &context, limit)));
     match tokio::time::timeout(limit, asked).await {
         Ok(Ok(candidates)) => candidates,
         Ok(Err(_)) | Err(_) => Vec::new(),
     }
 }
 
-async fn found(live: Live, context: &BTreeMap<String, String>, limit: Duration) -> Vec<Candidate> {
+async fn found(wanted: Wanted, context: &BTreeMap<String, String>, limit: Duration) -> Vec<Candidate> {
     let kubeconfig = context.get("kubeconfig").map(PathBuf::from);
-    if live == Live::Contexts {
+    if wanted == Wanted::Contexts {
         let names = fedgate_kubeconfig::contexts(kubeconfig.as_deref()).await;
         return plain(names.unwrap_or_default());
     }
@@ -44,7 +44,7 @@ async fn found(live: Live, context: &BTreeMap<String, String>, limit: Duration) 
         namespace: context.get("namespace").cloned(),
     };
     match Plane::open(&choice, limit, false).await {
-        Ok(plane) => ask(live, &plane).await.unwrap_or_default(),
+        Ok(plane) => ask(wanted, &plane).await.unwrap_or_default(),
         Err(_) => Vec::new(),
     }
 }
@@ -54,29 +54,29 @@ fn plain(names: impl IntoIterator<Item = impl Into<String>>) -> Vec<Candidate> {
     names.into_iter().map(|name| Candidate::new(name, "")).collect()
 }
 
-async fn ask(live: Live, plane: &Plane) -> Result<Vec<Candidate>, Error> {
-    Ok(match live {
-        Live::Workloads => {
+async fn ask(wanted: Wanted, plane: &Plane) -> Result<Vec<Candidate>, Error> {
+    Ok(match wanted {
+        Wanted::Workloads => {
             let all = plane.list(Resource::Workloads).await?;
             let candidates = all.iter().map(|workload| {
-                let health = Health::of(workload, Counts::default()).word.word();
+                let health = Health::of(workload, Counts::default()).word.as_str();
                 Candidate::new(workload.name(), format!("{}, {health}", workload.image()))
             });
             candidates.collect()
         }
-        Live::Instances => {
+        Wanted::Instances => {
             let all = plane.list(Resource::Instances).await?;
             let state = |instance: &Object| InstanceState::of(instance).listed;
             let candidates = all.iter().map(|one| Candidate::new(one.name(), state(one)));
             candidates.collect()
         }
-        Live::Cities => plain(cities(plane).await?),
-        Live::Places => {
+        Wanted::Cities => plain(cities(plane).await?),
+        Wanted::Places => {
             let mut places = cities(plane).await?;
             places.extend(locations_in_use(plane).await?);
             plain(places)
         }
-        Live::Locations => {
+        Wanted::Locations => {
             let listed = plane.locations().await;
             let names: BTreeSet<&str> = listed.iter().map(Object::name).collect();
             if names.is_empty() {
@@ -84,11 +84,11 @@ async fn ask(live: Live, plane: &Plane) -> Result<Vec<Candidate>, Error> {
             }
             plain(names)
         }
-        Live::Namespaces => plain(plane.list(Resource::Namespaces).await?.iter().map(Object::name)),
-        Live::Placements(name) => named(&plane.workload(&name).await?, "/spec/placements"),
-        Live::Containers(name) => named(&plane.workload(&name).await?, CONTAINERS),
-        Live::Revisions(name) => revisions(plane, &plane.workload(&name).await?).await,
-        Live::Contexts => Vec::new(),
+        Wanted::Namespaces => plain(plane.list(Resource::Namespaces).await?.iter().map(Object::name)),
+        Wanted::Placements(name) => named(&plane.workload(&name).await?, "/spec/placements"),
+        Wanted::Containers(name) => named(&plane.workload(&name).await?, CONTAINERS),
+        Wanted::Revisions(name) => revisions(plane, &plane.workload(&name).await?).await,
+        Wanted::OneOf(_) | Wanted::Files | Wanted::Contexts => Vec::new(),
     })
 }
 

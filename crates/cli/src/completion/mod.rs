@@ -46,9 +46,8 @@ pub(crate) async fn answer(words: &[String]) -> String {
     } = wanted::place(&command, words);
     commands.extend(match wanted {
         Wanted::Files => return FILES.to_owned(),
-        Wanted::Nothing => Vec::new(),
         Wanted::OneOf(candidates) => candidates,
-        Wanted::Live(live) => live::candidates(live, context, LIMIT).await,
+        wanted => live::candidates(wanted, context, LIMIT).await,
     });
     // Of a list with commas, the last item is completed.
     let (before, item) = match typed.rsplit_once(',') {

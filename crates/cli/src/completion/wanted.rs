@@ -11,19 +11,10 @@ use std::collections::BTreeMap;
 /// The kind of word that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// A word of this list.
+    /// A word of this list; it is empty for a word that cannot be known.
     OneOf(Vec<Candidate>),
-    /// A name that the server or the kubeconfig knows.
-    Live(Live),
     /// A file.
     Files,
-    /// A word that cannot be known.
-    Nothing,
-}
-
-/// A kind of names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Live {
     /// Names of workloads.
     Workloads,
     /// Names of instances.
@@ -91,7 +82,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn end<'w>(&self, typed: &'w str) -> (Wanted, &'w str) {
-        let value = |arg: Option<&Arg>| arg.map_or(Wanted::Nothing, |arg| self.value(arg));
+        let value = |arg: Option<&Arg>| arg.map_or(Wanted::OneOf(Vec::new()), |arg| self.value(arg));
         if self.roles.open.is_some() {
             return (value(self.roles.open), typed);
         }
@@ -137,16 +128,16 @@ impl Walk<'_> {
         let workload = || self.positionals.first().cloned().unwrap_or_default();
         match arg.get_id().as_str() {
             "file" | "save" | "kubeconfig" => Wanted::Files,
-            "context" => Wanted::Live(Live::Contexts),
-            "namespace" => Wanted::Live(Live::Namespaces),
-            "city" if self.roles.path.first() == Some(&"deploy") => Wanted::Live(Live::Cities),
-            "city" => Wanted::Live(Live::Places),
-            "location" => Wanted::Live(Live::Locations),
-            "name" if self.roles.path.first() == Some(&"instances") => Wanted::Live(Live::Instances),
-            "name" | "workload" => Wanted::Live(Live::Workloads),
-            "placement" => Wanted::Live(Live::Placements(workload())),
-            "container" => Wanted::Live(Live::Containers(workload())),
-            "revision" | "to_revision" => Wanted::Live(Live::Revisions(workload())),
+            "context" => Wanted::Contexts,
+            "namespace" => Wanted::Namespaces,
+            "city" if self.roles.path.first() == Some(&"deploy") => Wanted::Cities,
+            "city" => Wanted::Places,
+            "location" => Wanted::Locations,
+            "name" if self.roles.path.first() == Some(&"instances") => Wanted::Instances,
+            "name" | "workload" => Wanted::Workloads,
+            "placement" => Wanted::Placements(workload()),
+            "container" => Wanted::Containers(workload()),
+            "revision" | "to_revision" => Wanted::Revisions(workload()),
             "output" => Wanted::OneOf(
                 FORMATS
                     .split(", ")
@@ -158,10 +149,7 @@ impl Walk<'_> {
                 let values = values
                     .iter()
                     .map(|value| Candidate::new(value.get_name(), about(value.get_help())));
-                match values.collect::<Vec<_>>() {
-                    values if values.is_empty() => Wanted::Nothing,
-                    values => Wanted::OneOf(values),
-                }
+                Wanted::OneOf(values.collect())
             }
         }
     }
@@ -206,34 +194,34 @@ mod tests {
             "no command follows a flag of another"
         );
         assert_eq!(commands("workloads -qn shop "), ["describe"]);
-        assert_eq!(at("rollout ").wanted, Wanted::Live(Live::Workloads));
+        assert_eq!(at("rollout ").wanted, Wanted::Workloads);
     }
 
     #[test]
     fn names_follow_their_commands_also_behind_flags() {
         let web = || "web".to_owned();
         for (line, live) in [
-            ("destroy ", Live::Workloads),
-            ("destroy w", Live::Workloads),
-            ("-n shop status ", Live::Workloads),
-            ("rollout undo ", Live::Workloads),
-            ("rollout undo web --to-revision ", Live::Revisions(web())),
-            ("diff web --to-revision=", Live::Revisions(web())),
-            ("workloads describe ", Live::Workloads),
-            ("instances describe ", Live::Instances),
-            ("instances --workload ", Live::Workloads),
-            ("instances list --city ", Live::Places),
-            ("deploy web --city DFW,", Live::Cities),
-            ("deploy web --placement ", Live::Placements(web())),
-            ("scale web --min 2 --placement ", Live::Placements(web())),
-            ("deploy web --container ", Live::Containers(web())),
-            ("status --context ", Live::Contexts),
-            ("status -n ", Live::Namespaces),
+            ("destroy ", Wanted::Workloads),
+            ("destroy w", Wanted::Workloads),
+            ("-n shop status ", Wanted::Workloads),
+            ("rollout undo ", Wanted::Workloads),
+            ("rollout undo web --to-revision ", Wanted::Revisions(web())),
+            ("diff web --to-revision=", Wanted::Revisions(web())),
+            ("workloads describe ", Wanted::Workloads),
+            ("instances describe ", Wanted::Instances),
+            ("instances --workload ", Wanted::Workloads),
+            ("instances list --city ", Wanted::Places),
+            ("deploy web --city DFW,", Wanted::Cities),
+            ("deploy web --placement ", Wanted::Placements(web())),
+            ("scale web --min 2 --placement ", Wanted::Placements(web())),
+            ("deploy web --container ", Wanted::Containers(web())),
+            ("status --context ", Wanted::Contexts),
+            ("status -n ", Wanted::Namespaces),
         ] {
-            assert_eq!(at(line).wanted, Wanted::Live(live), "{line}");
+            assert_eq!(at(line).wanted, live, "{line}");
         }
-        assert_eq!(at("status web ").wanted, Wanted::Nothing);
-        assert_eq!(at("deploy web --image ").wanted, Wanted::Nothing);
+        assert_eq!(at("status web ").wanted, Wanted::OneOf(Vec::new()));
+        assert_eq!(at("deploy web --image ").wanted, Wanted::OneOf(Vec::new()));
     }
 
     #[test]
@@ -280,6 +268,6 @@ mod tests {
             context,
             [("context", "edge"), ("kubeconfig", "x"), ("namespace", "shop")]
         );
-        assert_eq!(place.wanted, Wanted::Live(Live::Workloads));
+        assert_eq!(place.wanted, Wanted::Workloads);
     }
 }

@@ -29,35 +29,23 @@ const HIGHEST: u64 = 1_000_000_000;
 /// Version of the form of a revision.
 const SCHEMA: u32 = 1;
 
-/// The action that made a revision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Verb {
-    /// `deploy` with flags.
-    Deploy,
-    /// `deploy -f`.
-    Apply,
-    /// `scale`.
-    Scale,
-    /// `rollout restart`.
-    Restart,
-    /// `rollout undo`.
-    Undo,
-    /// A change that was not made by this command and was seen afterwards.
-    Observed,
-}
-
-impl Verb {
-    /// The word in tables.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Deploy => "deploy",
-            Self::Apply => "apply",
-            Self::Scale => "scale",
-            Self::Restart => "restart",
-            Self::Undo => "undo",
-            Self::Observed => "observed",
-        }
+fedgate_api::words! {
+    /// The action that made a revision.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub(crate) enum Verb {
+        /// `deploy` with flags.
+        Deploy = "deploy",
+        /// `deploy -f`.
+        Apply = "apply",
+        /// `scale`.
+        Scale = "scale",
+        /// `rollout restart`.
+        Restart = "restart",
+        /// `rollout undo`.
+        Undo = "undo",
+        /// A change that was not made by this command and was seen afterwards.
+        Observed = "observed",
     }
 }
 

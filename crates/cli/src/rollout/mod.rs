@@ -67,7 +67,7 @@ pub(crate) fn unfinished(name: &str, rows: &[Row], kind: Kind, after: Option<Dur
         .iter()
         .map(|row| match row.phase {
             Phase::Blocked => format!("{} Blocked: {}", row.city, row.detail),
-            phase => format!("{} {}", row.city, phase.word()),
+            phase => format!("{} {}", row.city, phase.as_str()),
         })
         .collect();
     let after = after.map(|after| format!(" after {}", prose(after)));
@@ -102,7 +102,7 @@ pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
             row.counts.updated.to_string().into(),
             row.counts.ready.to_string().into(),
             row.counts.old().to_string().into(),
-            Cell::toned(row.phase.word(), row.phase.tone()),
+            Cell::toned(row.phase.as_str(), row.phase.tone()),
             (&*row.detail).into(),
         ]);
     }
@@ -113,7 +113,7 @@ pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
 pub(crate) fn object(name: &str, rows: &[Row]) -> Value {
     let rows = rows.iter().map(|row| {
         let mut object = json!({"desired": row.counts.desired, "updated": row.counts.updated,
-            "ready": row.counts.ready, "old": row.counts.old(), "phase": row.phase.word(), "detail": row.detail});
+            "ready": row.counts.ready, "old": row.counts.old(), "phase": row.phase.as_str(), "detail": row.detail});
         row.city.describe(&mut object);
         object
     });

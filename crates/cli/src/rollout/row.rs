@@ -10,36 +10,25 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::fmt;
 
-/// The phase of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// All Instances are ready on the latest template, and no other is left.
-    Done,
-    /// Nothing moves, and a condition says why.
-    Blocked,
-    /// The cell has not acted on the latest generation.
-    Waiting,
-    /// Surplus Instances go.
-    Draining,
-    /// No Instance has the latest template.
-    Pending,
-    /// Instances are being replaced or made.
-    Updating,
+fedgate_api::words! {
+    /// The phase of a row.
+    pub(crate) enum Phase {
+        /// All Instances are ready on the latest template, and no other is left.
+        Done = "Done",
+        /// Nothing moves, and a condition says why.
+        Blocked = "Blocked",
+        /// The cell has not acted on the latest generation.
+        Waiting = "Waiting",
+        /// Surplus Instances go.
+        Draining = "Draining",
+        /// No Instance has the latest template.
+        Pending = "Pending",
+        /// Instances are being replaced or made.
+        Updating = "Updating",
+    }
 }
 
 impl Phase {
-    /// The word.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Done => "Done",
-            Self::Blocked => "Blocked",
-            Self::Waiting => "Waiting",
-            Self::Draining => "Draining",
-            Self::Pending => "Pending",
-            Self::Updating => "Updating",
-        }
-    }
-
     /// The tone of the word.
     pub(crate) const fn tone(self) -> Tone {
         match self {
@@ -109,7 +98,7 @@ impl Row {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.city, self.phase.word())?;
+        write!(f, "{} {}", self.city, self.phase.as_str())?;
         if !self.detail.is_empty() {
             write!(f, " {}", self.detail)?;
         }

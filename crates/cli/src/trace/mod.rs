@@ -12,34 +12,21 @@ use crate::{
 use jiff::{SignedDuration, Timestamp};
 use links::links;
 
-/// A hop, in the order of the way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Hop {
-    /// The deployment in the project.
-    Project,
-    /// The copy of the deployment on the hub.
-    Hub,
-    /// Karmada's binding of the copy.
-    Binding,
-    /// The deployment in the cell.
-    Cell,
-    /// The Instances in the cell.
-    Instances,
-    /// The Instances in the project.
-    Projection,
-}
-
-impl Hop {
-    /// The word.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Project => "project",
-            Self::Hub => "hub",
-            Self::Binding => "binding",
-            Self::Cell => "cell",
-            Self::Instances => "instances",
-            Self::Projection => "projection",
-        }
+fedgate_api::words! {
+    /// A hop, in the order of the way.
+    pub(crate) enum Hop {
+        /// The deployment in the project.
+        Project = "project",
+        /// The copy of the deployment on the hub.
+        Hub = "hub",
+        /// Karmada's binding of the copy.
+        Binding = "binding",
+        /// The deployment in the cell.
+        Cell = "cell",
+        /// The Instances in the cell.
+        Instances = "instances",
+        /// The Instances in the project.
+        Projection = "projection",
     }
 }
 
@@ -210,7 +197,7 @@ impl Verdict {
             return verdict("Whole", None, "Whole.".to_owned(), None);
         };
         let time = link.since.map(|since| format!(" ({})", age(since, now)));
-        let (time, waiting) = (time.unwrap_or_default(), link.hop.word());
+        let (time, waiting) = (time.unwrap_or_default(), link.hop.as_str());
         let text = format!("Moving: {} waits at {waiting}{time}.", chain.city);
         verdict("Moving", Some(Kind::Moving), text, None)
     }
@@ -223,7 +210,7 @@ fn broken_line(chain: &Chain, at: usize, now: Timestamp) -> String {
     let unseen = before.iter().rev().take_while(|link| link.state == State::Unseen);
     let unseen = unseen.chain(after(chain, at));
     let notes: Vec<String> = unseen
-        .map(|link| format!("{} unseen, {}", link.hop.word(), link.detail))
+        .map(|link| format!("{} unseen, {}", link.hop.as_str(), link.detail))
         .collect();
     let note = if notes.is_empty() {
         String::new()
@@ -231,12 +218,12 @@ fn broken_line(chain: &Chain, at: usize, now: Timestamp) -> String {
         format!(" ({})", notes.join("; "))
     };
     let link = &chain.links[at];
-    let to = after(chain, at).last().unwrap_or(link).hop.word();
+    let to = after(chain, at).last().unwrap_or(link).hop.as_str();
     let time = link
         .since
         .map(|since| format!(" for {}", age(since, now)))
         .unwrap_or_default();
-    let from = from.map_or("workload", |link| link.hop.word());
+    let from = from.map_or("workload", |link| link.hop.as_str());
     escape(&format!(
         "First broken link ({}): {from} -> {to}{note}: {}: {}{time}",
         chain.city, link.object, link.detail

@@ -5,37 +5,27 @@ use fedgate_api::conditions::types::{AVAILABLE, PROGRAMMED, QUOTA_GRANTED, READY
 use fedgate_terminal::style::Tone;
 use std::fmt;
 
-/// The health of a Workload, for filters and footers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-#[value(rename_all = "PascalCase")]
-pub(crate) enum HealthWord {
-    /// All placements have their Instances.
-    Available,
-    /// A new template is being rolled out.
-    Progressing,
-    /// Instances are missing.
-    Degraded,
-    /// No Instance is ready.
-    Unavailable,
-    /// No cell has reported.
-    Unknown,
-    /// The Workload is being deleted.
-    Deleting,
+fedgate_api::words! {
+    /// The health of a Workload, for filters and footers.
+    #[derive(clap::ValueEnum)]
+    #[value(rename_all = "PascalCase")]
+    pub(crate) enum HealthWord {
+        /// All placements have their Instances.
+        Available = "Available",
+        /// A new template is being rolled out.
+        Progressing = "Progressing",
+        /// Instances are missing.
+        Degraded = "Degraded",
+        /// No Instance is ready.
+        Unavailable = "Unavailable",
+        /// No cell has reported.
+        Unknown = "Unknown",
+        /// The Workload is being deleted.
+        Deleting = "Deleting",
+    }
 }
 
 impl HealthWord {
-    /// The word.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Available => "Available",
-            Self::Progressing => "Progressing",
-            Self::Degraded => "Degraded",
-            Self::Unavailable => "Unavailable",
-            Self::Unknown => "Unknown",
-            Self::Deleting => "Deleting",
-        }
-    }
-
     /// The tone of the word.
     pub(crate) const fn tone(self) -> Tone {
         match self {
@@ -59,7 +49,7 @@ pub(crate) struct Health {
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word.word())?;
+        f.write_str(self.word.as_str())?;
         if self.detail.is_empty() {
             return Ok(());
         }

@@ -102,7 +102,7 @@ impl EventRecorder {
     }
 
     #[cfg(any(test, feature = "testing"))]
-    pub(super) fn kept(&self) -> usize {
+    pub(super) fn entry_count(&self) -> usize {
         self.recorders.lock().len()
     }
 }

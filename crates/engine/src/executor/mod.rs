@@ -446,8 +446,8 @@ impl Executor {
 
     /// Number of event recorders.
     #[cfg(any(test, feature = "testing"))]
-    pub fn kept(&self) -> usize {
-        self.notes.kept()
+    pub fn entry_count(&self) -> usize {
+        self.notes.entry_count()
     }
 }
 

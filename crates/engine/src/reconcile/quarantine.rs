@@ -99,7 +99,7 @@ impl Quarantine {
         self.0.lock().retain(|key, _| key.plane != *plane);
     }
 
-    /// Drops held verdicts of objects that no controller watches any more.
+    /// Drops held verdicts of objects that no controller watches.
     pub fn retain(&self, looked_at: impl Fn(&Key) -> bool) {
         self.0
             .lock()

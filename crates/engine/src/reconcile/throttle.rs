@@ -119,7 +119,7 @@ impl Throttle {
 
     /// Number of buckets that are kept.
     #[cfg(any(test, feature = "testing"))]
-    pub fn kept(&self) -> usize {
+    pub fn entry_count(&self) -> usize {
         self.0.lock().len()
     }
 }
@@ -188,11 +188,11 @@ mod tests {
         assert_eq!(throttle.wait_from_empty(&key(), rate, now + INTERVAL), None);
         throttle.take(&key(), rate, now + INTERVAL);
         throttle.prune(now + INTERVAL);
-        assert_eq!(throttle.kept(), 1);
+        assert_eq!(throttle.entry_count(), 1);
         throttle.prune(now + INTERVAL * 2);
-        assert_eq!(throttle.kept(), 0);
+        assert_eq!(throttle.entry_count(), 0);
         throttle.take(&key(), rate, now);
         throttle.forget(&key());
-        assert_eq!(throttle.kept(), 0);
+        assert_eq!(throttle.entry_count(), 0);
     }
 }

@@ -3,7 +3,7 @@
 
 mod causes;
 pub mod context;
-mod credentials;
+mod credential_expiry;
 pub mod driver;
 pub mod failures;
 pub mod index;
@@ -283,7 +283,7 @@ impl<R: Role> Runtime<R> {
         self.role.on_project(&self.shared, event);
     }
 
-    /// Drops state of planes that are not engaged any more, and cached clients, which are quick to create again.
+    /// Drops state of planes that are not engaged, and cached clients, which are quick to create again.
     fn prune(&self) {
         let engaged: HashSet<Plane> = {
             let planes = self.shared.planes.lock();

@@ -20,7 +20,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 /// kinds that it has. The planes do not ask at once.
 const AGAIN: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_mins(10)).with_jitter(0.25);
 
-/// The task that looks for the optional kinds of a plane, in one engagement. It ends once nothing is looked for any more.
+/// The task that looks for the optional kinds of a plane, in one engagement. It ends once no kind is looked for.
 pub(super) async fn discover<I: Index>(
     planes: Arc<EngagedPlanes<I>>,
     plane: Plane,

@@ -12,7 +12,7 @@ impl<R: Role> Runtime<R> {
         if suspended {
             tracing::info!(project = %key, "the project is suspended; its writes are parked");
         } else {
-            tracing::info!(project = %key, "the project is not suspended any more; it is decided anew");
+            tracing::info!(project = %key, "the suspension of the project has ended; its objects are reconciled");
             self.resumed(&plane);
         }
     }

@@ -88,8 +88,8 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
     if s.wanted_by.is_empty() {
         return release(s, row);
     }
-    let is_suspended = matches!(s.policy, Some(DeliveryPolicy::Suspend(_)));
-    if let Some(payload) = s.payload.as_ref().filter(|_| !is_suspended)
+    let is_withdrawn = matches!(s.policy, Some(DeliveryPolicy::Withdraw(_)));
+    if let Some(payload) = s.payload.as_ref().filter(|_| !is_withdrawn)
         && payload.payload != row.digest.payload
         && s.accepted != Some((payload.payload, row.digest.payload))
     {
@@ -103,7 +103,7 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
         } else {
             ExactFields::payload(Vec::new())
         };
-        // It keeps the policy that it has, because another one needs the removal of the claim, too.
+        // The companion stays with its policy, because a change of policy also removes Karmada's claim (`change_policy`).
         let mut body = render(s, body, row.digest.delivery_policy.as_deref());
         body["metadata"]["uid"] = json!(&*row.uid);
         return one(s, Write::Apply { body, exact }, WriteReason::UpdateCompanion);
@@ -128,7 +128,7 @@ fn one(s: &Snapshot, write: Write, reason: WriteReason) -> Decision {
 }
 
 fn create(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
-    let is_leaving = matches!(s.policy, Some(DeliveryPolicy::Suspend(_)));
+    let is_leaving = matches!(s.policy, Some(DeliveryPolicy::Withdraw(_)));
     let lacks_policy = s.policy.is_some() && s.ready_policy.is_none();
     let waits = s.wanted_by.is_empty() || !s.open || is_leaving || lacks_policy;
     match (waits, &s.payload, body) {
@@ -141,7 +141,8 @@ fn create(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
     }
 }
 
-/// No object refers to the companion. If its member keeps it, it is suspended first, and deleted once all its Works are stopped.
+/// Deletes a companion that no object references. A companion that its member has adopted is withdrawn first, and deleted once all
+/// its Works are stopped.
 fn release(s: &Snapshot, row: &Row<Companion>) -> Decision {
     if let Some(decision) = change_policy(s, row) {
         return decision;
@@ -159,7 +160,7 @@ fn release(s: &Snapshot, row: &Row<Companion>) -> Decision {
     }
 }
 
-/// Gives the companion to the policy that it is to have, once that is there; `None` if it has the policy, or is to have none.
+/// Gives the companion to its delivery policy, once that policy exists; `None` if the companion has the policy, or needs none.
 fn change_policy(s: &Snapshot, row: &Row<Companion>) -> Option<Decision> {
     s.policy.as_ref()?;
     let Some(name) = &s.ready_policy else {

@@ -48,7 +48,7 @@ pub struct Companions {
     watches: Watches,
 }
 
-/// State of a companion's reconcile.
+/// State of one reconcile of a companion.
 #[derive(Debug, Default)]
 pub struct Session {
     memory: Memory,
@@ -183,7 +183,7 @@ impl Reconciler for Companions {
         _: &Plan<Applied>,
     ) -> Flow {
         accepted(run.ctx, run.key, snapshot);
-        // The hub fills in what the project's server does not: the answer stands for the payload that was sent.
+        // The hub may add defaults to the payload: its answer is recorded as the form of the payload that was sent.
         if let (Some(payload), Some(_)) = (&snapshot.payload, run.session.body.take()) {
             let index = run.ctx.index.lock();
             let row = index.hub.companions[snapshot.kind].get(&snapshot.hub, &snapshot.name);
@@ -217,7 +217,7 @@ impl Reconciler for Companions {
     }
 }
 
-/// The hub has the companion as it is wanted: no rejection and no foreign object stands against it.
+/// Records that the hub has the companion as it is wanted, and forgets rejections and foreign objects.
 fn accepted(ctx: &Context<'_>, key: &Key, snapshot: &Snapshot) {
     ctx.quarantine.release(key);
     record_name_taken(ctx, key, snapshot.kind, false);

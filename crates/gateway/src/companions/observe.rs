@@ -1,4 +1,4 @@
-//! The snapshot of a companion: who refers to it, at which members, and what it is to have.
+//! The snapshot of a companion: the objects that reference it, their members, and the policy and payload that follow.
 
 use super::decide::Snapshot;
 use crate::{
@@ -15,8 +15,8 @@ use fedgate_engine::store::table::Row;
 use fedgate_kinds::{CompanionKind, KindId};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Takes the snapshot; `None` while the lists it depends on are incomplete or absence is not proven. The objects of the
-/// entries `expired` no longer hold it unless they expect it.
+/// Takes the snapshot; `None` while the lists it depends on are incomplete or absence is not proven. An object of the entries
+/// `expired` holds the companion only if it expects the companion.
 pub fn observe(index: &GatewayIndex, of: CompanionRef<'_>, expired: &BTreeSet<String>) -> Option<Snapshot> {
     let CompanionRef { kind, hub, name } = of;
     if !index.hub_ready() {
@@ -131,8 +131,8 @@ fn referrers(
 ) -> Option<Referrers> {
     let CompanionRef { kind, hub, name } = companion;
     let listed: BTreeSet<String> = entries(row).collect();
-    // A deployment that disappeared without a deletion event is known only by its copy and binding, until the garbage
-    // controller has handled them.
+    // A deployment that was deleted without an event is known by its copy and binding alone, until the garbage collector has
+    // deleted them.
     let outlived = listed
         .iter()
         .filter(|entry| {
@@ -163,7 +163,7 @@ fn referrers(
         let lives = !s.deleting && !index.is_foreign(s.digest.hub.as_ref());
         let has_pin = index.pin(i, hub, &source).is_some();
         let stays = lives || has_pin || outlives(index, hub, &source, |kind| kind == i);
-        // An object whose place is refused keeps its companions and gets no others.
+        // While the place of an object is refused, its companions stay and no others follow.
         let refused = index.refused_place(i, hub, &source, s);
         let expects = match refused {
             Some(_) => None,
@@ -171,7 +171,7 @@ fn referrers(
         };
         let is_listed = listed.contains(&entry);
         let wants = expects.unwrap_or(is_listed);
-        // A new spec that names it no longer is not yet at work at the member.
+        // The member has not applied the new spec yet, which does not reference the companion.
         let is_left = stays && !wants && is_listed && has_pin;
         let is_applied = is_left && is_current(index, &of, s);
         let is_over = is_applied && expired.contains(&entry);
@@ -190,7 +190,7 @@ fn referrers(
     }
     users.settle(index, row);
     if row.is_some() && index.lacks_proof(hub).is_some() {
-        // A deployment that is not visible may still exist: release none.
+        // A deployment that the index does not have may exist, so that no companion is released.
         users.entries.extend(listed);
         if users.entries.is_empty() {
             return None;
@@ -199,7 +199,7 @@ fn referrers(
     Some(users)
 }
 
-/// The largest source that an object's reference to this companion admits; `None` if it does not name it any more.
+/// The largest source that an object's reference to this companion admits; `None` if the object does not reference the companion.
 fn limit(
     index: &GatewayIndex,
     i: KindId,

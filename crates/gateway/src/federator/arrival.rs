@@ -50,8 +50,8 @@ pub(super) fn note_sent(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Prepared>) 
     ready
 }
 
-/// Categories of writes whose result is not known: there was no answer, or nothing was sent and an earlier write may be
-/// without one.
+/// Categories of failures after which the result of a write is not known: there was no answer, or nothing was sent while an
+/// earlier write has no answer.
 const UNKNOWN: [Category; 6] = [
     Category::Network,
     Category::Timeout,
@@ -62,7 +62,7 @@ const UNKNOWN: [Category; 6] = [
 ];
 
 /// Records the result of a write. Without an answer the copy may exist now or later. A write that was not sent frees
-/// nothing: if it enqueued the policies, and these the deployments, they would go round without a pause until one is sent.
+/// nothing: it would enqueue the policies, these would enqueue the deployments, and so on without a pause until a write is sent.
 pub(super) fn note_outcome(ctx: &Context<'_>, s: &Snapshot, failure: Option<&Failure>) {
     if !failure.is_some_and(|f| UNKNOWN.contains(&f.category)) {
         settle(ctx, s, failure.is_some());
@@ -93,7 +93,7 @@ pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Fai
             let own = single_member::own_binding(&index, &copy);
             (target, known.is_some() && own.is_none())
         };
-        // Karmada names bindings by kinds without their groups: while an object of another group has it, this one has none.
+        // Karmada names bindings by kinds without their groups: a binding of an object of another group is not this one's.
         if !is_other && ctx.executor.any(&binding, Selector::Name).await? {
             return Ok(false);
         }
@@ -102,7 +102,7 @@ pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Fai
     Ok(true)
 }
 
-/// Records that the copy is no longer in flight; if it `vanished`, what it would have needed may be removed.
+/// Records that no write of the copy is in flight. If the copy `vanished`, Namespace and policies of its destination may be removed.
 fn settle(ctx: &Context<'_>, s: &Snapshot, vanished: bool) {
     let Some(copy) = s.copy_ref() else { return };
     let mut index = ctx.index.lock();

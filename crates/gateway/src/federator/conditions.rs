@@ -16,7 +16,7 @@ use crate::{
     route::Route,
     single_member::{Fault, members},
 };
-use fedgate_api::{keys, names::DEPLOYMENT_NAME_LIMIT};
+use fedgate_api::{Reason, keys, names::DEPLOYMENT_NAME_LIMIT};
 use fedgate_engine::{clock::Now, message::clean, plan::Requeue, store::table::Row};
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
@@ -24,7 +24,7 @@ use std::{sync::Arc, time::Duration};
 /// Condition type: the referenced `ConfigMaps` and Secrets exist and are synced.
 pub const REFERENCED_DATA_READY: &str = "ReferencedDataReady";
 
-fn federated(status: bool, reason: &'static str, message: &str, observed: i64) -> OwnCondition {
+fn federated(status: bool, reason: Reason, message: &str, observed: i64) -> OwnCondition {
     OwnCondition::new(FEDERATED, status, reason, message, observed)
 }
 
@@ -37,7 +37,7 @@ pub fn invalid(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     let message = source.digest.extent.too_much(s.largest_spec);
     Some(federated(
         false,
-        "SpecTooLarge",
+        Reason::SpecTooLarge,
         &message,
         source.digest.generation,
     ))
@@ -51,18 +51,18 @@ pub(super) fn misplaced(s: &Snapshot, source: &Row<Source>) -> Option<OwnConditi
             "metadata.name has {} characters, at most {DEPLOYMENT_NAME_LIMIT} can be carried; create it under a shorter name",
             s.name.len()
         );
-        return Some(federated(false, "InvalidName", &message, generation));
+        return Some(federated(false, Reason::InvalidName, &message, generation));
     }
     if s.readiness.is_over_city_limit {
         let message = format!(
             "this namespace uses {CITY_LIMIT} cities already, and no more are carried; delete deployments of another city or use another namespace"
         );
-        return Some(federated(false, "InvalidCityCode", &message, generation));
+        return Some(federated(false, Reason::InvalidCityCode, &message, generation));
     }
     match &s.destination.to {
         Ok(to) => s.readiness.has_no_cell.then(|| {
             let message = without_cell(s, to.city.as_str());
-            federated(false, "NoCellForCity", &message, generation)
+            federated(false, Reason::NoCellForCity, &message, generation)
         }),
         // Before the Clusters are known, none of them proves that a location has no cell.
         Err(NoCity::Unknown(_)) if s.readiness.is_unproven => None,
@@ -80,20 +80,20 @@ fn no_city(s: &Snapshot, fault: &NoCity) -> Fault {
     match fault {
         NoCity::InvalidCity(text) => {
             let path = s.profile().placement.path.text().trim_start_matches("$.");
-            ("InvalidCityCode", format!("{path} is {text:?}, {RULE}"))
+            (Reason::InvalidCityCode, format!("{path} is {text:?}, {RULE}"))
         }
         NoCity::InvalidLocation(text) => (
-            "InvalidLocation",
+            Reason::InvalidLocation,
             format!("spec.locationRef.name is {text:?}, {RULE}"),
         ),
         NoCity::Unknown(location) => (
-            "NoCellForLocation",
+            Reason::NoCellForLocation,
             format!(
                 "no cell serves location {location}: the hub has no Cluster with label {label}={location}"
             ),
         ),
         NoCity::Disputed(location) => (
-            "NoCellForLocation",
+            Reason::NoCellForLocation,
             format!(
                 "the city of location {location} is not known: the Clusters with label {label}={location} have not all the same label {}; an operator of the hub can set it",
                 s.profile().placement.label
@@ -104,7 +104,7 @@ fn no_city(s: &Snapshot, fault: &NoCity) -> Fault {
             named,
             city,
         } => (
-            "PlaceConflict",
+            Reason::PlaceConflict,
             format!(
                 "spec.cityCode is {named}, but location {location} is in {city}; remove one of the two fields or set the other city"
             ),
@@ -119,7 +119,7 @@ fn without_cell(s: &Snapshot, city: &str) -> String {
 
 /// The hub's message when it rejected the objects made from the deployment.
 pub fn hub_refused(source: &Row<Source>, message: &str) -> OwnCondition {
-    federated(false, "HubRefused", message, source.digest.generation)
+    federated(false, Reason::HubRefused, message, source.digest.generation)
 }
 
 /// True if an object that is not ours has the copy's name.
@@ -161,9 +161,9 @@ fn references(s: &Snapshot, source: &Row<Source>) -> Option<OwnCondition> {
     let ready = "all referenced ConfigMaps and Secrets are carried";
     let (status, reason, message) = match (&found.error, &s.companions.refused) {
         (Some((reason, message)), _) => (false, *reason, message.clone()),
-        _ if found.resolving => (false, "Resolving", reading.to_owned()),
-        (None, Some(refused)) => (false, "Resolving", not_carried(refused)),
-        (None, None) => (true, "Ready", ready.to_owned()),
+        _ if found.resolving => (false, Reason::Resolving, reading.to_owned()),
+        (None, Some(refused)) => (false, Reason::Resolving, not_carried(refused)),
+        (None, None) => (true, Reason::Ready, ready.to_owned()),
     };
     let generation = source.digest.generation;
     Some(OwnCondition::new(
@@ -188,7 +188,7 @@ pub(super) fn refused_place(s: &Snapshot) -> Option<Fault> {
     let message = format!(
         "it lives at {at} and cannot move to {asked}; set the place back, or make it anew under another name"
     );
-    Some(("PlacementImmutable", message))
+    Some((Reason::PlacementImmutable, message))
 }
 
 /// Reason and message of an object whose kind no member of its city serves.
@@ -202,7 +202,7 @@ pub(super) fn deletion_held(s: &Snapshot, source: &Row<Source>) -> Option<OwnCon
     let message = &s.profile().deletion.guards.get(guard)?.message;
     Some(federated(
         false,
-        "DeletionHeld",
+        Reason::DeletionHeld,
         &clean(message),
         source.digest.generation,
     ))
@@ -226,7 +226,7 @@ fn delivery(
     }
     let companion = s.companions.refused.as_ref().map(not_carried);
     if let Some(message) = s.readiness.refused.clone().or(companion) {
-        let condition = federated(false, "HubRefused", &message, generation);
+        let condition = federated(false, Reason::HubRefused, &message, generation);
         return (Some(condition), Requeue::AwaitChange);
     }
     if let Some((reason, message)) = uncopied(s, source) {
@@ -253,7 +253,7 @@ fn delivery(
         memory,
         GRACE_PERIOD,
         now,
-        federated(false, "Propagating", &message, observed),
+        federated(false, Reason::Propagating, &message, observed),
     )
 }
 
@@ -276,7 +276,7 @@ fn late(
 /// Reason and message of a deployment that has no copy of its own on the hub.
 fn uncopied(s: &Snapshot, source: &Row<Source>) -> Option<Fault> {
     let Some(copy) = &s.copy else {
-        return Some(("Propagating", uncopied_because(s)));
+        return Some((Reason::Propagating, uncopied_because(s)));
     };
     let is_anothers = copy
         .digest
@@ -285,11 +285,11 @@ fn uncopied(s: &Snapshot, source: &Row<Source>) -> Option<Fault> {
         .is_some_and(|uid| *uid != source.uid);
     if is_anothers {
         let message = "the hub still holds the copy of an earlier deployment of this name";
-        return Some(("EarlierLifeDraining", message.to_owned()));
+        return Some((Reason::EarlierLifeDraining, message.to_owned()));
     }
     copy.deleting.then(|| {
         let message = "its copy on the hub is being deleted, and is made again when that is gone";
-        ("Propagating", message.to_owned())
+        (Reason::Propagating, message.to_owned())
     })
 }
 
@@ -317,21 +317,21 @@ pub(super) fn obstacle(s: &Snapshot) -> Option<Fault> {
     let hub = s.hub.as_ref().map_or("", |h| h.as_str());
     match s.hub_state {
         HubNamespaceState::Terminating => Some((
-            "HubNamespaceTerminating",
+            Reason::HubNamespaceTerminating,
             "the hub namespace is being deleted; delivery goes on when it is gone".into(),
         )),
         HubNamespaceState::EarlierLife => Some((
-            "EarlierLifeDraining",
+            Reason::EarlierLifeDraining,
             "the hub still holds objects of an earlier project of this name".into(),
         )),
         HubNamespaceState::Claimed => Some((
-            "HubNamespaceClaimed",
+            Reason::HubNamespaceClaimed,
             "the hub namespace of this namespace is another project's, and nothing is carried; an operator of the hub can give it to this one".into(),
         )),
         HubNamespaceState::Absent | HubNamespaceState::Unproven | HubNamespaceState::Ours => {
             if s.readiness.is_limited {
                 let message = "this project's namespaces use as many different sets of cities as they may; let this namespace use the cities of another one, or delete deployments";
-                return Some(("TooManyCitySets", message.into()));
+                return Some((Reason::TooManyCitySets, message.into()));
             }
             let message = if let Some(held) = &s.companions.taken {
                 format!("the hub has another object in {hub} in the place of {held}")
@@ -340,23 +340,18 @@ pub(super) fn obstacle(s: &Snapshot) -> Option<Fault> {
             } else {
                 return None;
             };
-            Some(("HubNameTaken", message))
+            Some((Reason::HubNameTaken, message))
         }
     }
 }
 
 /// Delivery as binding and reports show it: true if it is complete, with reason and message; `None` if they show
 /// nothing.
-fn verdict(
-    s: &Snapshot,
-    copy: &Row<HubCopy>,
-    city: &str,
-    reports: bool,
-) -> Option<(bool, &'static str, String)> {
+fn verdict(s: &Snapshot, copy: &Row<HubCopy>, city: &str, reports: bool) -> Option<(bool, Reason, String)> {
     // A binding of an earlier copy of the name does not count.
     let binding = s.binding.as_ref().filter(|b| !b.deleting).map(|b| &b.digest);
     let Some(binding) = binding.filter(|b| b.owner.as_ref() == Some(&copy.uid)) else {
-        return reports.then(|| (true, "Delivered", "a cell reports".to_owned()));
+        return reports.then(|| (true, Reason::Delivered, "a cell reports".to_owned()));
     };
     if binding.no_cluster {
         if let Some((reason, message)) = missing_api(s) {
@@ -364,12 +359,12 @@ fn verdict(
         }
         let (reason, message) = match copy.digest.route() {
             Some(Route::Location(location)) => no_city(s, &NoCity::Unknown(location)),
-            Some(Route::City(_)) | None => ("NoCellForCity", without_cell(s, city)),
+            Some(Route::City(_)) | None => (Reason::NoCellForCity, without_cell(s, city)),
         };
         return Some((false, reason, message));
     }
     if let Some((cell, message)) = binding.failed.as_deref() {
-        return Some((false, "ApplyFailed", format!("{cell}: {message}")));
+        return Some((false, Reason::ApplyFailed, format!("{cell}: {message}")));
     }
     if let Some((token, cell, words)) = &s.companions.unapplied
         && binding.clusters.contains(cell)
@@ -377,14 +372,14 @@ fn verdict(
         let next = "if another object has this name at the cell, reference one of another name";
         return Some((
             false,
-            "ApplyFailed",
+            Reason::ApplyFailed,
             format!("{cell} does not take {token}; {next}: {words}"),
         ));
     }
     let delivered = binding.scheduled && (binding.applied || reports);
     delivered.then(|| {
         let message = format!("delivered to {}", names(&binding.clusters));
-        (true, "Delivered", message)
+        (true, Reason::Delivered, message)
     })
 }
 
@@ -433,7 +428,7 @@ pub fn waiting_for_cells(s: &Snapshot, source: &Row<Source>, since: Timestamp) -
         Some(cells) => format!("being deleted since {since}: {cells} has not confirmed"),
         None => format!("being deleted since {since}: the hub has not confirmed"),
     };
-    federated(false, "WaitingForCells", &message, source.digest.generation)
+    federated(false, Reason::WaitingForCells, &message, source.digest.generation)
 }
 
 /// True if the project's object has an older generation than the one that its copy carries.

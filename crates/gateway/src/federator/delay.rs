@@ -12,7 +12,7 @@ use crate::{
         },
     },
 };
-use fedgate_api::names::ProjectKey;
+use fedgate_api::{Reason, names::ProjectKey};
 use fedgate_engine::{
     clock::Now,
     key::{Key, Plane},
@@ -36,13 +36,18 @@ const WAITS: Duration = Duration::from_secs(30);
 const FAILS: Duration = Duration::from_secs(60);
 /// Minimum time between two writes of a delay to one deployment.
 const AGAIN: Duration = Duration::from_mins(5);
-/// Maximum number of deployments that the process tells this in a second.
+/// Maximum number of deployments in a second that tell their tenants.
 const PER_SECOND: usize = 10;
 /// Time between two calls of [`Delays::admit`], in seconds.
 const TICK: usize = 5;
 
 /// Reasons of `Federated` that a [`Delay`] has.
-pub const REASONS: [&str; 3] = ["HubUnreachable", "MissingRights", "Retrying"];
+pub const REASONS: [Reason; 3] = [Reason::HubUnreachable, Reason::MissingRights, Reason::Retrying];
+
+/// True if this is the reason of a [`Delay`].
+pub fn is_delay(reason: &str) -> bool {
+    REASONS.iter().any(|of| of.as_str() == reason)
+}
 
 /// Why a deployment does not reach the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,11 +118,11 @@ impl Delay {
     }
 
     /// The reason of its condition.
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> Reason {
         match self {
-            Self::HubUnreachable { .. } => "HubUnreachable",
-            Self::MissingRights { .. } => "MissingRights",
-            Self::Retrying { .. } => "Retrying",
+            Self::HubUnreachable { .. } => Reason::HubUnreachable,
+            Self::MissingRights { .. } => Reason::MissingRights,
+            Self::Retrying { .. } => Reason::Retrying,
         }
     }
 
@@ -143,13 +148,13 @@ impl Delay {
     }
 }
 
-/// Deployments that may tell their tenants now, and those that did.
+/// The deployments that may tell their tenants that they wait, and those that have told them.
 #[derive(Debug, Default)]
 pub struct Delays(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The time from which each admitted deployment may.
+    /// Time from which each admitted deployment may tell its tenant.
     admitted: HashMap<Key, Instant>,
     written: HashMap<Key, Instant>,
 }
@@ -174,8 +179,8 @@ impl Delays {
         state.written.insert(key.clone(), now.instant);
     }
 
-    /// Admits the oldest deployments that wait, and enqueues them; called every [`TICK`] seconds. One that is not admitted
-    /// before its cause ends is never written. Any number of deployments may wait, so the index is locked for slices.
+    /// Admits the oldest deployments that wait, and enqueues them; called every [`TICK`] seconds. A deployment whose
+    /// cause ends before it is admitted is not written. Any number of deployments may wait, so the index is locked for slices.
     pub fn admit(&self, shared: &Shared) {
         let now = shared.now();
         if !shared.planes.lease.may_write() {
@@ -194,7 +199,8 @@ impl Delays {
         });
         let is_due = |(key, _, shown): &Waiting| {
             !state.written.contains_key(key)
-                && delay_of(shared, key).is_some_and(|delay| shown.as_deref() != Some(delay.reason()))
+                && delay_of(shared, key)
+                    .is_some_and(|delay| shown.as_deref() != Some(delay.reason().as_str()))
         };
         let chosen = spread(all, is_due);
         state.admitted.extend(
@@ -248,7 +254,7 @@ fn as_waiting(index: &GatewayIndex, ObjectRef { kind, hub, name }: &ObjectRef) -
 fn shown(source: &Row<Source>) -> Option<String> {
     let condition = source.digest.status.condition(FEDERATED)?;
     let current = condition.observed == Some(source.digest.generation);
-    (current && REASONS.contains(&&*condition.reason)).then(|| condition.reason.to_string())
+    (current && is_delay(&condition.reason)).then(|| condition.reason.to_string())
 }
 
 /// Spreads the keys that are due over the seconds until the next call: at most [`PER_SECOND`] in a second, and one of each

@@ -19,14 +19,14 @@ pub struct Destination {
     pub to: Result<CityRoute, NoCity>,
     /// The location that the copy is to name, if any.
     pub location: Option<LocationName>,
-    /// Digest of both, comparable with that of a copy; see [`place::placed`].
+    /// Digest of city, route and location, comparable with that of a copy; see [`place::placed`].
     pub placed: Digest,
 }
 
 /// The labels of the Clusters, as far as they are known.
 #[derive(Debug, Clone, Copy)]
 pub struct Labels<'a> {
-    /// The map that they make.
+    /// The city of each location, as the labels of the Clusters say.
     pub places: &'a ClusterPlaces,
     /// True if the Clusters have been listed: before that the map is a part of the real one, and proves nothing.
     pub listed: bool,
@@ -50,7 +50,7 @@ impl Destination {
             (Ok(city), None) if labels.listed && labels.places.serves(city) => {
                 labels.places.only_location(city)
             }
-            // A city whose Clusters are not known, or gone for a while, takes no location away.
+            // A location stays with its city while the Clusters of the city are not known, or are gone for a while.
             (Ok(city), None) => copy
                 .filter(|copy| copy.digest.city.as_ref() == Some(city))
                 .and_then(|copy| copy.digest.location.as_ref()),
@@ -80,7 +80,7 @@ impl Destination {
     }
 }
 
-/// Where the copy of an object goes whose kind fixes the place: it stays in its city, whatever place its object names later.
+/// The destination of a copy whose kind has an immutable place: the copy stays in its city, even if the object names another one.
 pub fn fixed(
     index: &GatewayIndex,
     ObjectRef { kind, hub, name }: &ObjectRef,
@@ -106,7 +106,7 @@ fn destination(
         _ => labels.places.destination(place),
     };
     match &found {
-        // A cell of the city without a location would lose the copy, although its own location may be meant.
+        // A cell of the city that has no location label would lose the copy, although its location may be the named one.
         Ok(CityRoute {
             city,
             route: Route::Location(_),

@@ -9,29 +9,29 @@ use crate::{
     },
     single_member,
 };
-use fedgate_api::{keys, names::CityCode};
+use fedgate_api::{Reason, keys, names::CityCode};
 use fedgate_engine::{key::Plane, plan::Event, store::table::Row};
 
 /// Reasons of conditions that are faults: their tenant gets an Event.
-const FAULTS: [&str; 18] = [
-    "NoCellForCity",
-    "ApplyFailed",
-    "DeletionHeld",
-    "MemberApiMissing",
-    "PlacementImmutable",
-    "NoCellForLocation",
-    "InvalidCityCode",
-    "InvalidLocation",
-    "PlaceConflict",
-    "InvalidName",
-    "SpecTooLarge",
-    "HubRefused",
-    "HubNameTaken",
-    "HubNamespaceClaimed",
-    "TooManyCitySets",
-    "HubUnreachable",
-    "MissingRights",
-    "Retrying",
+const FAULTS: [Reason; 18] = [
+    Reason::NoCellForCity,
+    Reason::ApplyFailed,
+    Reason::DeletionHeld,
+    Reason::MemberApiMissing,
+    Reason::PlacementImmutable,
+    Reason::NoCellForLocation,
+    Reason::InvalidCityCode,
+    Reason::InvalidLocation,
+    Reason::PlaceConflict,
+    Reason::InvalidName,
+    Reason::SpecTooLarge,
+    Reason::HubRefused,
+    Reason::HubNameTaken,
+    Reason::HubNamespaceClaimed,
+    Reason::TooManyCitySets,
+    Reason::HubUnreachable,
+    Reason::MissingRights,
+    Reason::Retrying,
 ];
 
 /// An Event about the project's object.
@@ -56,21 +56,22 @@ pub fn event(
 /// The Events for conditions that are written: one for each new fault, and one if the deployment goes on after a delay.
 pub fn of_conditions(s: &Snapshot, source: &Row<Source>, own: &[OwnCondition]) -> Vec<Event> {
     let had = |condition: &OwnCondition| source.digest.status.condition(condition.kind);
-    let is_fault = |reason: &&'static str| {
+    let is_fault = |reason: &Reason| {
         let of_member = s.single_member.is_some() && single_member::conditions::FAULTS.contains(reason);
         FAULTS.contains(reason) || of_member
     };
     let faults = own.iter().filter(|condition| {
-        is_fault(&condition.reason) && had(condition).is_none_or(|had| *had.reason != *condition.reason)
+        is_fault(&condition.reason)
+            && had(condition).is_none_or(|had| *had.reason != *condition.reason.as_str())
     });
     let faults = faults.map(|condition| {
         let message = condition.message.clone();
-        event(s, source, true, condition.reason, "Federating", message)
+        event(s, source, true, condition.reason.as_str(), "Federating", message)
     });
     let goes_on = own.iter().find_map(|condition| {
         let had = had(condition)?;
         let goes_on = condition.kind == FEDERATED
-            && delay::REASONS.contains(&&*had.reason)
+            && delay::is_delay(&had.reason)
             && !delay::REASONS.contains(&condition.reason);
         let message = format!("it goes on; before: {}", had.reason);
         goes_on.then(|| event(s, source, false, "Resumed", "Federating", message))

@@ -43,9 +43,9 @@ pub struct Memory {
     pub refused: Option<Rejection>,
     /// The last status that the project's API server has refused.
     pub status_refused: Option<Rejection>,
-    /// While the deployment is being deleted: true once its binding was seen, or the hub has confirmed that it has
-    /// none.
-    pub bound: bool,
+    /// While the deployment is being deleted: true once it is known whether the hub has a binding of it. Either the binding was
+    /// seen, or the hub has confirmed that it has none.
+    pub is_binding_settled: bool,
     /// When the project's API server last dropped the gateway's own conditions from the status.
     pub pruned: Option<Instant>,
     /// True if its tenant was told that the copy could not be marked as suspended.

@@ -1,7 +1,7 @@
 //! Federator: syncs a project's deployment to a copy on the hub and returns the copy's status.
 //!
-//! A deployment is enqueued when it changes, its copy or binding, the hub Namespace, a city policy, or an object to which it
-//! refers (`crate::triggers`). After a start specs are synced before all lists are complete (`index::derived::readiness`).
+//! A deployment is enqueued by changes of itself, its copy, its binding, the hub Namespace, a city policy and the objects that it
+//! references (`crate::triggers`). After a start specs are synced before all lists are complete (`index::derived::readiness`).
 //! Contract: federation.md §3.4.
 
 mod arrival;
@@ -55,7 +55,7 @@ use observe::Snapshot;
 #[derive(Debug, Default)]
 pub struct Federator {
     memory: Memories<Memory>,
-    /// Which deployments tell their tenants that they wait.
+    /// The deployments that may tell their tenants that they wait.
     pub delays: Delays,
     /// Watches of Works and of objects at members whose end is awaited.
     watches: Watches,
@@ -64,7 +64,7 @@ pub struct Federator {
 impl Federator {
     /// Number of deployments with state.
     #[cfg(test)]
-    pub(crate) fn kept(&self) -> usize {
+    pub(crate) fn entry_count(&self) -> usize {
         self.memory.len()
     }
 
@@ -83,7 +83,7 @@ impl Federator {
 }
 
 impl Federator {
-    /// Asks Karmada or the member of an object. A watch tells of the end of what is still there.
+    /// Asks Karmada or the member of an object. A watch reports the end of the Works and objects that were found.
     async fn probe(
         &self,
         run: &Reconcile<'_, Self>,
@@ -197,7 +197,7 @@ impl Reconciler for Federator {
                 let step = CopyStep::Act(act);
                 Step::Apply(plan, Basis { snapshot, step })
             }
-            // The write was requested a moment ago: the object exists now, or its event has to be awaited.
+            // The permit was asked for above, so that the key waits for an event.
             CopyStep::Permit(_) => Step::End(Requeue::AwaitChange),
             step => Step::Read(Basis { snapshot, step }),
         }
@@ -217,10 +217,10 @@ impl Reconciler for Federator {
             }
             CopyStep::ConfirmGone => {
                 if !arrival::is_gone(run.ctx, snapshot).await? {
-                    // Its event may have arrived and been superseded by its deletion.
+                    // The event of the copy may have arrived, and the event of its deletion after it.
                     return Ok(Flow::End(Requeue::After(memory::GRACE_PERIOD)));
                 }
-                run.session.memory.bound = true;
+                run.session.memory.is_binding_settled = true;
             }
             CopyStep::Probe(probe) => {
                 let observation = self.probe(run, snapshot, probe).await?;
@@ -304,7 +304,7 @@ impl Reconciler for Federator {
             && is_refused_status(&failure)
         {
             let (memory, now) = (&mut run.session.memory, run.ctx.now());
-            // Without that status the project has refused the conditions alone.
+            // The status was refused before, and was not in this write: the project has refused the conditions alone.
             if memory.status_refusal(source, copy, now).is_some() {
                 return Err(failure);
             }
@@ -314,7 +314,7 @@ impl Reconciler for Federator {
         report_failed_pause(run, &basis.snapshot, &failure).await;
         let is_mark = decide::unmarked(&basis.snapshot).is_some() && failure.plane == Plane::Hub;
         if failure.category == Category::ProjectSuspended || is_mark {
-            // It is no verdict on the deployment, and no body is kept for what waits.
+            // The failure says nothing of the deployment, and no body is stored for a write that waits.
             drop_bodies(run.ctx, &basis.snapshot);
             return Err(failure);
         }
@@ -333,7 +333,7 @@ impl Reconciler for Federator {
     }
 }
 
-/// True if the project refuses a status: nothing else is applied there.
+/// True if the project has refused a status: a plan writes nothing else to the project.
 fn is_refused_status(failure: &Failure) -> bool {
     matches!(failure.plane, Plane::Project(_))
         && failure.verb == "apply"
@@ -348,7 +348,7 @@ async fn report_failed_pause(run: &mut Reconcile<'_, Federator>, s: &Snapshot, f
     publish(run.ctx, event).await;
 }
 
-/// Ends the wait for a status that the project's server stores otherwise than it was returned.
+/// Ends the wait for a status that the project's server stores in another form than the gateway sent.
 fn end_wait(ctx: &Context<'_>, s: &Snapshot, memory: &Memory) {
     let (Some(source), Some(copy), Some(object)) = (&s.source, &s.copy, s.copy_ref()) else {
         return;
@@ -370,7 +370,7 @@ fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Option<Event> {
     }
     let (namespace, name) = (&*key.namespace, &*key.name);
     tracing::warn!(plane = "hub", controller = "federator", kind = %key.kind, namespace, name, %key, reason = Verdict::TooLarge.label(), detail = event.message, "status quarantined");
-    // For an object that lives at one member its condition makes one.
+    // An object that lives at one member gets the Event of its condition instead.
     Some(event).filter(|_| s.single_member.is_none())
 }
 
@@ -410,7 +410,7 @@ async fn read(ctx: &Context<'_>, s: &Snapshot, source: bool, copy: bool) -> Resu
         there &= ctx
             .read_body(&target, |index, object| {
                 if let Some(p) = index.projects.get_mut(&project) {
-                    p.sources[kind].keep_body(object);
+                    p.sources[kind].store_body(object);
                 }
             })
             .await?;
@@ -418,7 +418,7 @@ async fn read(ctx: &Context<'_>, s: &Snapshot, source: bool, copy: bool) -> Resu
     if copy && let Some(hub) = &s.hub {
         let target = Target::namespaced(Plane::Hub, &s.profile().resource, hub.as_str(), &s.name);
         there &= ctx
-            .read_body(&target, |index, object| index.hub.copies[kind].keep_body(object))
+            .read_body(&target, |index, object| index.hub.copies[kind].store_body(object))
             .await?;
     }
     Ok(there)

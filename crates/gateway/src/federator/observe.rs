@@ -63,7 +63,7 @@ pub struct Snapshot {
     pub suspended: bool,
     /// Hub namespace of the live project namespace; of a deployment that is being deleted the one in its annotation.
     pub hub: Option<HubNamespace>,
-    /// State of that namespace.
+    /// State of the hub namespace.
     pub hub_state: HubNamespaceState,
     /// UID of our hub, which the deployment is to name; `None` while that is not known.
     pub own_hub: Option<Arc<str>>,
@@ -81,9 +81,9 @@ pub struct Snapshot {
     pub readiness: Readiness,
     /// The place that the deployment names although it stays in another one: nothing of this generation is carried.
     pub asks_for: Option<String>,
-    /// The Clusters of its city, for a kind to which they matter one by one.
+    /// The Clusters of its city, for a kind that lives at one member or that needs its API there.
     pub candidates: Vec<Member>,
-    /// Whether one of them serves the kind.
+    /// Whether one of the Clusters serves the kind.
     pub member_api: MemberApi,
     /// Maximum size of a spec that is synced, in bytes.
     pub largest_spec: u32,
@@ -105,7 +105,7 @@ pub struct Snapshot {
 pub struct Readiness {
     /// True if Namespace and policy for the destination are in place.
     pub is_ready: bool,
-    /// The first of them that is not in place; nothing also without a destination.
+    /// The first object that is not in place; `None` also without a destination.
     pub lacking: Option<Lacking>,
     /// The hub's message when it rejected the Namespace or the policies that the copy waits for.
     pub refused: Option<String>,
@@ -183,8 +183,8 @@ impl Snapshot {
         self.single_member.is_some() && !is_resolved && self.is_new()
     }
 
-    /// True if the hub has an earlier spec of the object, which stays there: this one is refused.
-    pub fn keeps_spec(&self, source: &Row<Source>) -> bool {
+    /// True if this spec does not go to the hub, because it asks for another place or is too large: a copy retains its last spec.
+    pub fn retains_last_spec(&self, source: &Row<Source>) -> bool {
         self.asks_for.is_some() || !source.digest.fits(self.largest_spec)
     }
 
@@ -296,7 +296,7 @@ fn readiness(
         is_limited: !is_ready && index.is_limited(hub),
         has_no_cell: unserved && !is_unproven,
         is_unproven,
-        // Needed for a deletion alone, and the answer visits all deployments of the namespace.
+        // Read for a deletion alone, because it visits all deployments of the namespace.
         is_policy_leaving: source.is_some_and(|source| source.deleting)
             && to.is_some_and(|to| policies_leave(index, *kind, hub, to)),
     }
@@ -413,7 +413,7 @@ fn policies_leave(index: &GatewayIndex, kind: KindId, hub: &str, to: &CityRoute)
         policy.is_some_and(|(name, p)| !p.deleting && route.is_policy_name(&index.kinds[kind], name))
             && !policy_needed(index, hub, kind, route)
     };
-    // A copy may have gone by its city before the cells had a location.
+    // The copy may have been sent by its city before the cells had a location.
     leaves(&to.route) || leaves(&Route::City(to.city.clone()))
 }
 

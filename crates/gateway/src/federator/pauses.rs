@@ -1,5 +1,5 @@
-//! Events for the suspension of a deployment (contract: federation.md §3.10). A suspended project admits none, so that its
-//! deployments get one when that ends. Pure.
+//! Events for the suspension of a deployment (contract: federation.md §3.10). A suspended project admits no Events, so that its
+//! deployments get theirs when the suspension of the project ends. Pure.
 
 use super::{events, observe::Snapshot};
 use fedgate_engine::{
@@ -8,7 +8,7 @@ use fedgate_engine::{
     plan::Event,
 };
 
-/// True if the copy of a deployment is marked as suspended and is not to be, or the other way round.
+/// True if the copy is marked as suspended and the deployment is not suspended, or the deployment is and the copy is not marked.
 pub fn differs(s: &Snapshot) -> bool {
     let (Some(source), Some(copy)) = (&s.source, &s.copy) else {
         return false;
@@ -49,7 +49,7 @@ pub fn changed(s: &Snapshot) -> Option<Event> {
 /// The Event for a failed write of the mark. It has no words of a server.
 pub fn failed(s: &Snapshot, failure: &Failure) -> Option<Event> {
     let is_paused = s.source.as_ref()?.digest.suspended;
-    // Others are decided anew at once.
+    // Other failures are retried at once.
     let lasts = matches!(
         failure.category,
         Category::Network

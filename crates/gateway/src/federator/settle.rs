@@ -1,4 +1,4 @@
-//! Answers of API servers that differ from what was written: they are not written again.
+//! Answers of API servers that differ from the object that was sent, for example by defaults: the write is not repeated.
 
 use super::{
     decide,
@@ -18,8 +18,7 @@ use fedgate_kinds::ConditionsIn;
 use serde_json::Value;
 
 /// Records that an API server answered with something other than what was applied, so that it is not applied
-/// forever. The basis is the state that was decided on: a change that has arrived since then has not been applied
-/// yet.
+/// forever. The basis is the state that was decided on, because a change that has arrived since then is not applied yet.
 pub(super) fn settle(
     ctx: &Context<'_>,
     key: &Key,

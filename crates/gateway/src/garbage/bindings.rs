@@ -54,7 +54,7 @@ impl Garbage {
     ) -> (Plan<Prepared>, Option<OrphanedBinding>) {
         let mut memory = self.memory.lock();
         let orphan = observe(index, key);
-        let decision = orphan.as_ref().map_or_else(Decision::keep, |orphan| {
+        let decision = orphan.as_ref().map_or_else(Decision::none, |orphan| {
             let since = memory.rest.get(key, &orphan.uid).unwrap_or(now.instant);
             match left(since, GRACE_PERIOD, now) {
                 Some(left) => Decision::after(since, left),

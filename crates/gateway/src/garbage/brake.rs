@@ -135,7 +135,7 @@ impl Brakes {
         *self.remembered.entry(project.clone()).or_default() += 1;
     }
 
-    /// Forgets a copy that is no orphan any more, or is deleted.
+    /// Forgets a copy that is no orphan, or is deleted.
     pub(super) fn forget(&mut self, key: &Key) {
         let Some(project) = self.counted.remove(key) else {
             return;

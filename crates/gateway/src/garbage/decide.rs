@@ -155,7 +155,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    pub(super) fn keep() -> Self {
+    pub(super) fn none() -> Self {
         Self {
             plan: Plan::default(),
             since: None,
@@ -201,7 +201,7 @@ pub(super) fn left(since: Instant, patience: Duration, now: Now) -> Option<Durat
 pub fn copy(s: &CopySnapshot, settings: &Settings, now: Now) -> CopyDecision {
     let Some((orphan, since)) = s.orphan(now) else {
         return CopyDecision {
-            decision: Decision::keep(),
+            decision: Decision::none(),
             counted: false,
             held: None,
         };
@@ -246,7 +246,7 @@ fn as_seen<D>(row: &Row<D>) -> Write {
 /// at the cells.
 pub fn namespace(s: &NamespaceSnapshot, settings: &Settings, now: Now) -> Decision {
     let Some(row) = s.row.as_ref().filter(|_| s.orphaned()) else {
-        return Decision::keep();
+        return Decision::none();
     };
     if !s.empty {
         // Events of its contents enqueue its key.
@@ -265,14 +265,14 @@ pub fn namespace(s: &NamespaceSnapshot, settings: &Settings, now: Now) -> Decisi
 /// Decides on a city set's policy: it is deleted if no Namespace has the set's label.
 pub fn city_set(s: &CitySetSnapshot, settings: &Settings, now: Now) -> Decision {
     let Some(row) = s.row.as_ref().filter(|row| !row.deleting) else {
-        return Decision::keep();
+        return Decision::none();
     };
     // A policy of another owner may have such a name, and deleting it would withdraw its deliveries. A policy that
     // equals the gateway's in every field selects nothing but Namespaces with the gateway's label. An edited policy of
     // the gateway stays, unused.
     let ours = city_set_of(&s.target.name).is_some() && row.digest.exact && row.digest.cities.is_some();
     if !ours || s.used || !s.hub_complete {
-        return Decision::keep();
+        return Decision::none();
     }
     if s.sent {
         return Decision {

@@ -121,11 +121,11 @@ impl GatewayIndex {
         for d in deltas {
             if let Some(old) = &d.old {
                 project.workloads_by_uid.remove(&old.uid);
-                project.workload_texts -= old.digest.kept();
+                project.workload_texts -= old.digest.text_len();
             }
             if let Some(new) = project.workloads.get(&d.name.0, &d.name.1) {
                 project.workloads_by_uid.insert(new.uid.clone(), d.name.clone());
-                project.workload_texts += new.digest.kept();
+                project.workload_texts += new.digest.text_len();
             }
             concerned.push(d.name);
         }

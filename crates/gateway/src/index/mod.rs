@@ -9,7 +9,7 @@ mod apply_project;
 pub mod catalog;
 pub mod change;
 pub mod derived;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod fixture;
 pub mod intents;
 mod keys;

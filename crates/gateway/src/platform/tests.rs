@@ -84,14 +84,14 @@ fn decided(index: &GatewayIndex) -> Option<Plan<Prepared>> {
     decide(&snapshot(index).unwrap(), Normalized::default())
 }
 
-fn one(write: Write, reason: WriteReason) -> Option<Plan<Prepared>> {
+fn one(write: Write, reason: WriteReason) -> Plan<Prepared> {
     let resource = &kinds()[0].resource;
-    Some(Plan::one(Effect {
+    Plan::one(Effect {
         target: Target::cluster(Plane::Project(shop()), resource, NAME),
         endpoint: Endpoint::Main,
         write,
         reason: reason.into(),
-    }))
+    })
 }
 
 fn body(uid: Option<&str>) -> Value {
@@ -106,7 +106,7 @@ fn body(uid: Option<&str>) -> Value {
     body
 }
 
-fn applied() -> Option<Plan<Prepared>> {
+fn applied() -> Plan<Prepared> {
     let write = Write::Apply {
         body: body(Some("shop-1")),
         exact: ExactFields::payload(Vec::new()).dropping_undeclared(),
@@ -118,7 +118,7 @@ fn applied() -> Option<Plan<Prepared>> {
 fn what_a_project_lacks_is_created_without_the_hubs_metadata_and_status() {
     let write = Write::Create { body: body(None) };
     let wanted = one(write, WriteReason::CreatePlatformObject);
-    assert_eq!(decided(&index(&[template(5, "new")], &[])), wanted);
+    assert_eq!(decided(&index(&[template(5, "new")], &[])), Some(wanted));
 }
 
 #[test]
@@ -130,13 +130,13 @@ fn what_is_as_on_the_hub_is_left() {
 #[test]
 fn an_edit_on_either_plane_is_applied_to_the_object_that_is_there() {
     let hub = [template(5, "new")];
-    assert_eq!(decided(&index(&hub, &[projection(5, "old")])), applied());
+    assert_eq!(decided(&index(&hub, &[projection(5, "old")])), Some(applied()));
     let mut replaced = projection(5, "new");
     replaced["metadata"]["annotations"] = json!({keys::SOURCE_UID: "hub-0"});
-    assert_eq!(decided(&index(&hub, &[replaced])), applied());
+    assert_eq!(decided(&index(&hub, &[replaced])), Some(applied()));
     let mut unlabelled = projection(5, "new");
     unlabelled["metadata"]["labels"] = Value::Null;
-    assert_eq!(decided(&index(&hub, &[unlabelled])), applied());
+    assert_eq!(decided(&index(&hub, &[unlabelled])), Some(applied()));
 }
 
 #[test]
@@ -158,7 +158,10 @@ fn what_is_gone_on_the_hub_is_deleted_by_its_uid() {
         uid: "shop-1".to_owned(),
         resource_version: None,
     };
-    assert_eq!(decided(&index), one(write, WriteReason::DeletePlatformObject));
+    assert_eq!(
+        decided(&index),
+        Some(one(write, WriteReason::DeletePlatformObject))
+    );
 }
 
 #[test]

@@ -61,8 +61,8 @@ pub fn observe(index: &GatewayIndex, hub: &str) -> Option<Snapshot> {
     // Without a project namespace, or with another one, only those delivery policies are needed by which copies and companions end.
     let is_last = |policy: &DeliveryPolicy| match policy {
         DeliveryPolicy::At(_, stage, _) => *stage == Stage::Withdraw && index.has_pins_in(hub),
-        DeliveryPolicy::Suspend(_) | DeliveryPolicy::WithNone => true,
-        DeliveryPolicy::Choose(..) | DeliveryPolicy::With(_) | DeliveryPolicy::Preserve(_) => false,
+        DeliveryPolicy::Withdraw(_) | DeliveryPolicy::WithNone => true,
+        DeliveryPolicy::Choose(..) | DeliveryPolicy::With(_) | DeliveryPolicy::TakeOver(_) => false,
     };
     let requested = index.intents.requested.of(hub).into_iter();
     let requested = requested.filter(|policy| owner.is_some() && !earlier || is_last(policy));

@@ -52,7 +52,7 @@ pub struct Snapshot {
     /// Name of the Instance on every plane.
     pub name: Arc<str>,
     /// True if the hub Namespace has this project's UID.
-    pub bound: bool,
+    pub is_of_project: bool,
     /// The write-back.
     pub write_back: Option<Row<WriteBackDigest>>,
     /// The copy that it names.
@@ -115,7 +115,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
     };
     memory.unreported = None;
     let w = &write_back.digest;
-    if !s.bound {
+    if !s.is_of_project {
         return Decision::Wait;
     }
     let cluster = s.project.label();

@@ -2,7 +2,10 @@
 
 use crate::index::{GatewayIndex, TableId, rows::Template};
 use fedgate_api::names::{HubNamespace, ProjectKey};
-use fedgate_engine::{key::Plane, plan::Target};
+use fedgate_engine::{
+    key::{Key, Plane},
+    plan::Target,
+};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// True if a hub namespace holds objects of an earlier project of the same name: the namespace has another project's
@@ -83,6 +86,16 @@ pub fn home(index: &GatewayIndex, hub: &str) -> Option<(ProjectKey, Arc<str>)> {
     }
     let namespace = index.hub.namespaces.get("", hub)?.digest.namespace.clone()?;
     Some((index.project_of(hub)?.clone(), namespace))
+}
+
+/// The project and the namespace in it that the object of a key belongs to; a key of the hub without a namespace is that of
+/// a hub namespace.
+pub fn home_of(index: &GatewayIndex, key: &Key) -> Option<(ProjectKey, Arc<str>)> {
+    match &key.plane {
+        Plane::Project(project) => Some((project.clone(), key.namespace.clone())),
+        Plane::Hub | Plane::Cell if key.namespace.is_empty() => home(index, &key.name),
+        Plane::Hub | Plane::Cell => home(index, &key.namespace),
+    }
 }
 
 /// Address and UID of the project namespace that a hub namespace was made for.

@@ -46,12 +46,10 @@ pub fn adopter(
     let former = listed.iter().filter_map(|entry| entry.split_once('/'));
     let former = former.flat_map(|(_, object)| index.kinds.ids().map(move |i| (i, Arc::from(object))));
     let is_there = |(i, object): &(KindId, Arc<str>)| {
-        let rules = index.kinds[*i]
-            .companions
-            .iter()
-            .flat_map(|section| &section.references);
-        let names = rules.filter(|rule| index.companions.id(&rule.resource) == Some(kind));
-        names.count() > 0 && project.sources[*i].get(&owner.namespace, object).is_some()
+        let sections = index.kinds[*i].companions.iter();
+        let mut rules = sections.flat_map(|section| &section.references);
+        rules.any(|rule| index.companions.id(&rule.resource) == Some(kind))
+            && project.sources[*i].get(&owner.namespace, object).is_some()
     };
     let all = naming.map(|(i, object)| (i, object.clone())).chain(former);
     all.filter(is_there).min_by_key(|(i, object)| {

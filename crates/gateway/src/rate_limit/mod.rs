@@ -237,7 +237,7 @@ impl RateLimiter {
 
     /// Number of entries.
     #[cfg(test)]
-    pub(crate) fn kept(&self) -> usize {
+    pub(crate) fn entry_count(&self) -> usize {
         self.buckets.len() + self.changed.len() + self.empty.len()
     }
 }

@@ -167,7 +167,7 @@ async fn what_is_over_leaves_nothing_behind_and_zero_is_no_limit() {
     limiter.prune(|_| true, later(now, 1_000));
     assert!(limiter.waiting() > 280);
     limiter.prune(|_| true, later(now, 400_000));
-    assert_eq!((limiter.waiting(), limiter.kept()), (0, 0));
+    assert_eq!((limiter.waiting(), limiter.entry_count()), (0, 0));
     let mut limiter = RateLimiter::new(Limits { rate: 0, ..LIMITS });
     for n in 0..1_000 {
         let permit = limiter.acquire(&a, &key(&a, n), Class::Update, now);

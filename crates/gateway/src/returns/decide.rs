@@ -45,7 +45,7 @@ pub struct Snapshot {
     /// Name of the Secret on the hub; `None` if no pin tells its member.
     pub on_hub: Option<String>,
     /// True if the hub Namespace has this project's UID.
-    pub bound: bool,
+    pub is_of_project: bool,
     /// The Secret on the hub.
     pub returned: Option<Row<Returned>>,
     /// The object that it is of, or that owns the project's Secret while the hub has none.
@@ -128,7 +128,7 @@ pub fn decide(
     };
     let r = &returned.digest;
     let body = body.filter(|body| body.metadata.uid.as_deref() == Some(&*returned.uid));
-    if !s.bound {
+    if !s.is_of_project {
         return Decision::Wait;
     }
     if r.cluster.as_deref() != Some(&*s.project.label()) || r.namespace.as_deref() != Some(&*s.namespace) {

@@ -4,20 +4,22 @@
 //! A key is that of the project's Secret: what one tenant's objects return goes to no other tenant's plane.
 
 pub mod decide;
+mod observe;
 
 #[cfg(test)]
 mod tests;
+
+pub use observe::observe;
 
 use super::{
     confirm,
     context::{self, Context, Shared, State, publish},
     effects,
-    index::{GatewayIndex, derived::project_hub::NamedHub, rows::Returned},
-    projection::{self, Decision, Rejection},
+    index::{GatewayIndex, rows::Returned},
+    projection::{Decision, Rejection},
     reason::Verdict,
 };
-use decide::{Memory, Object, Snapshot};
-use fedgate_api::names::return_name;
+use decide::{Memory, Snapshot};
 use fedgate_engine::{
     error::{Category, Failure},
     key::{Key, Plane},
@@ -28,10 +30,9 @@ use fedgate_engine::{
     },
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
-use fedgate_kinds::{CompanionKind, KindId};
 use kube::core::DynamicObject;
 use parking_lot::Mutex;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// Limits the log lines about Secrets that do not come back, of which a member may write any number.
 const LOG_RATE: Rate = Rate {
@@ -255,59 +256,4 @@ async fn quarantine(
     let words = [reason, "ReturningSecret"];
     publish(ctx, effects::event(s.plane(), about, true, words, message)).await;
     next
-}
-
-/// Takes the snapshot; `None` while the namespace does not own its hub namespace, or a list that the snapshot depends on is
-/// incomplete.
-pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
-    let Plane::Project(project_key) = &key.plane else {
-        return None;
-    };
-    let hub = index.owned_hub_namespace(project_key, &key.namespace)?;
-    if !index.hub_ready() || !index.project_ready(project_key) || !index.returns_listed(project_key) {
-        return None;
-    }
-    let project = index.projects.get(project_key)?;
-    let own = project.returned.get(&key.namespace, &key.name).cloned();
-    let (member, returned) = index.returned(hub.as_str(), &key.name, own.as_ref()).unzip();
-    let of: Option<(KindId, Arc<str>)> = match (&returned, &own) {
-        (Some(row), _) => index.object_of_return(&row.digest),
-        (None, Some(row)) => index
-            .kinds
-            .position(|kind| !kind.returns.is_empty() && row.digest.is_of(kind))
-            .zip(row.digest.owner.as_ref().map(|owner| owner.name.clone())),
-        (None, None) => None,
-    };
-    let object = of.map(|(kind, name)| Object {
-        kind,
-        copy: index.hub.copies[kind].get(hub.as_str(), &name).cloned(),
-        pin: index.pin(kind, hub.as_str(), &name).cloned(),
-        source: project.sources[kind].get(&key.namespace, &name).cloned(),
-        name,
-    });
-    let pin = object.as_ref().and_then(|object| object.pin.as_ref());
-    let member = member.or_else(|| Some(pin?.member.clone()));
-    let source = object.as_ref().and_then(|object| object.source.as_ref());
-    let of_other_hub =
-        source.is_some_and(|row| index.named_hub(project, &key.namespace, row) == NamedHub::Other);
-    let other = project.referable[CompanionKind::SECRET].get(&key.namespace, &key.name);
-    Some(Snapshot {
-        kinds: index.kinds.clone(),
-        resource: index.companions[CompanionKind::SECRET].clone(),
-        project: project_key.clone(),
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
-        on_hub: member.map(|member| return_name(&member, &key.name)),
-        bound: projection::is_bound(index, hub.as_str(), project_key),
-        returned,
-        object,
-        taken: project.referable[CompanionKind::SECRET]
-            .synced()
-            .then(|| other.is_some() && own.is_none()),
-        own,
-        proven: index.lacks_proof(hub.as_str()).is_none() && index.hub.returned.proves(),
-        suspended: project.suspended,
-        of_other_hub,
-        hub,
-    })
 }

@@ -12,7 +12,7 @@ use crate::index::{
     },
     single_member::{Pin, PinnedCluster, Stage},
 };
-use fedgate_api::keys;
+use fedgate_api::{Reason, keys};
 use fedgate_engine::{message::clean, plan::Requeue, store::table::Row};
 use jiff::Timestamp;
 
@@ -27,24 +27,24 @@ const UNREADABLE: &str =
     "the hub's record of its member cannot be read; an operator of the hub can correct it";
 
 /// Reasons that are faults only for these objects, beside those of all objects: their tenant gets an Event.
-pub const FAULTS: [&str; 17] = [
-    "CompanionRefused",
-    "CompanionShared",
-    "EndedByMember",
-    "HubIdentityRefused",
-    "MemberReplaced",
-    "NamespaceFull",
-    "NoMemberFits",
-    "SourceNameReserved",
-    "SourceNameTooLong",
-    "SourceNotFound",
-    "SourceTooLarge",
-    "SourceUnauthorized",
-    "StatusRefused",
-    "StatusTooLarge",
-    "Strayed",
-    "TooManyMembers",
-    "WorkStuck",
+pub const FAULTS: [Reason; 17] = [
+    Reason::CompanionRefused,
+    Reason::CompanionShared,
+    Reason::EndedByMember,
+    Reason::HubIdentityRefused,
+    Reason::MemberReplaced,
+    Reason::NamespaceFull,
+    Reason::NoMemberFits,
+    Reason::SourceNameReserved,
+    Reason::SourceNameTooLong,
+    Reason::SourceNotFound,
+    Reason::SourceTooLarge,
+    Reason::SourceUnauthorized,
+    Reason::StatusRefused,
+    Reason::StatusTooLarge,
+    Reason::Strayed,
+    Reason::TooManyMembers,
+    Reason::WorkStuck,
 ];
 
 /// Facts that the federator knows of an object, apart from its way to the member.
@@ -75,12 +75,12 @@ fn said(c: &Case<'_>, kind: &'static str, said: Said) -> OwnCondition {
     OwnCondition::new(kind, status, reason, &clean(&message), c.source.digest.generation)
 }
 
-fn fault(reason: &'static str, message: impl Into<String>) -> Said {
+fn fault(reason: Reason, message: impl Into<String>) -> Said {
     Err((reason, message.into()))
 }
 
 /// `Federated` while the object is being deleted, at the pin's member if there is one.
-fn ending(c: &Case<'_>, pin: Option<&Pin>, reason: &'static str, found: &str) -> OwnCondition {
+fn ending(c: &Case<'_>, pin: Option<&Pin>, reason: Reason, found: &str) -> OwnCondition {
     let since = c.source.digest.deleted.unwrap_or(c.now.wall);
     let at = pin.map_or_else(String::new, |pin| format!(" at {}", pin.member));
     let message = format!("being deleted{at} since {since}: {found}");
@@ -91,7 +91,7 @@ fn ending(c: &Case<'_>, pin: Option<&Pin>, reason: &'static str, found: &str) ->
 pub(super) fn waiting(c: &Case<'_>, pin: &Pin, seen: Option<&Observation>) -> OwnCondition {
     let member = &pin.member;
     let found = match seen {
-        Some(Observation::WorkStuck(work)) => return ending(c, Some(pin), "WorkStuck", &stuck(work)),
+        Some(Observation::WorkStuck(work)) => return ending(c, Some(pin), Reason::WorkStuck, &stuck(work)),
         Some(Observation::There { finalizers, .. }) if !finalizers.is_empty() => {
             format!("it is there, held by {}", finalizers.join(", "))
         }
@@ -99,7 +99,7 @@ pub(super) fn waiting(c: &Case<'_>, pin: &Pin, seen: Option<&Observation>) -> Ow
         Some(Observation::Unknown(why)) => format!("{member} does not say whether it is gone: {why}"),
         _ => format!("the hub has not withdrawn it from {member} yet"),
     };
-    ending(c, Some(pin), "WaitingForMember", &found)
+    ending(c, Some(pin), Reason::WaitingForMember, &found)
 }
 
 /// While an object of a kind with guards is being deleted: the member does not have its last spec, as far as was observed; with
@@ -123,14 +123,14 @@ pub(super) fn lags(
                  takes it{}: {words}",
                 abandon.unwrap_or_default()
             );
-            ("ApplyFailed", found)
+            (Reason::ApplyFailed, found)
         }
         (None, Some(Observation::Unknown(why))) => (
-            "WaitingForMember",
+            Reason::WaitingForMember,
             format!("{member} does not say whether it has the last spec, in which no guard holds: {why}"),
         ),
         (None, _) => (
-            "WaitingForMember",
+            Reason::WaitingForMember,
             "it does not have the last spec yet, and a guard may hold in an earlier one".to_owned(),
         ),
     };
@@ -140,17 +140,17 @@ pub(super) fn lags(
 /// While the object is being deleted: its last spec does not go to the hub, and a guard holds in the one before.
 pub(super) fn undeliverable(c: &Case<'_>, pin: &Pin, (reason, message): &Fault) -> OwnCondition {
     let found = format!("a guard holds in the spec there, and the last one is not delivered: {message}");
-    ending(c, Some(pin), reason, &found)
+    ending(c, Some(pin), *reason, &found)
 }
 
 /// While the object is being deleted: its Cluster is another one, so that nobody can say whether its object is gone.
 pub(super) fn replaced(c: &Case<'_>, pin: &Pin) -> OwnCondition {
-    ending(c, None, "MemberReplaced", &joined_anew(pin))
+    ending(c, None, Reason::MemberReplaced, &joined_anew(pin))
 }
 
 /// While the object is being deleted: nobody knows its member.
 pub(super) fn unreadable(c: &Case<'_>) -> OwnCondition {
-    ending(c, None, "Strayed", UNREADABLE)
+    ending(c, None, Reason::Strayed, UNREADABLE)
 }
 
 fn joined_anew(pin: &Pin) -> String {
@@ -205,7 +205,7 @@ fn federated(
         }
     }
     let at = c.at.pinned().map_or("", |pin| &pin.member);
-    Some(Ok(("Delivered", format!("delivered to {at}"))))
+    Some(Ok((Reason::Delivered, format!("delivered to {at}"))))
 }
 
 /// The fault that keeps the object from being carried, apart from its way to the member.
@@ -218,14 +218,14 @@ fn obstacle(c: &Case<'_>, faults: &Faults) -> Option<Fault> {
             "the hub knows the gateway as {user}, and no member can be asked in the name of a ServiceAccount whether a \
              deleted object is gone; give the gateway a client certificate of user fedgate-gateway without organization"
         );
-        return Some(("HubIdentityRefused", message));
+        return Some((Reason::HubIdentityRefused, message));
     }
     if let Some(kind) = &c.at.held_by {
         let message = format!(
             "another object of kind {kind} has the name {} on the hub; it is carried when that is gone",
             c.name
         );
-        return Some(("HubNameTaken", message));
+        return Some((Reason::HubNameTaken, message));
     }
     if faults.of_hub.is_some() {
         return faults.of_hub.clone();
@@ -235,15 +235,15 @@ fn obstacle(c: &Case<'_>, faults: &Faults) -> Option<Fault> {
             "{} goes with another object at its member; name one of its own, or wait until that object is gone",
             shared.token
         );
-        return Some(("CompanionShared", message));
+        return Some((Reason::CompanionShared, message));
     }
     if let Some(message) = &faults.refused_by_hub {
-        return Some(("HubRefused", message.clone()));
+        return Some((Reason::HubRefused, message.clone()));
     }
     let is_draining = c.at.pinned().is_some_and(|pin| pin.source_uid != c.source.uid);
     is_draining.then(|| {
         let message = "the hub still holds an earlier object of this name";
-        ("EarlierLifeDraining", message.to_owned())
+        (Reason::EarlierLifeDraining, message.to_owned())
     })
 }
 
@@ -254,26 +254,26 @@ fn scheduled(c: &Case<'_>, faults: &Faults, memory: &mut Memory) -> (Option<Said
                 let label = &c.profile().placement.label;
                 let message =
                     format!("no cell serves city {city}: the hub has no Cluster with label {label}={city}");
-                fault("NoCellForCity", message)
+                fault(Reason::NoCellForCity, message)
             })
         }
         (Ok(Some(pin)), _) => {
             let is_late = |since| c.now.since(since) >= GRACE_PERIOD;
             Some(if c.is_at(PinnedCluster::Gone) {
                 fault(
-                    "Strayed",
+                    Reason::Strayed,
                     format!("it lives at {}, which has left the hub", pin.member),
                 )
             } else if memory.strayed.is_some_and(is_late) {
-                fault("Strayed", strayed(c, pin))
+                fault(Reason::Strayed, strayed(c, pin))
             } else {
-                Ok(("Pinned", pin.member.to_string()))
+                Ok((Reason::Pinned, pin.member.to_string()))
             })
         }
-        (Err(()), _) => Some(fault("Strayed", UNREADABLE)),
+        (Err(()), _) => Some(fault(Reason::Strayed, UNREADABLE)),
         (Ok(None), _) if faults.missing_api.is_some() => faults.missing_api.clone().map(Err),
         (Ok(None), _) if c.at.record.is_full => Some(fault(
-            "NamespaceFull",
+            Reason::NamespaceFull,
             "the hub's record of the members of this namespace's objects is full; delete some of them, or use \
              another namespace",
         )),
@@ -281,13 +281,20 @@ fn scheduled(c: &Case<'_>, faults: &Faults, memory: &mut Memory) -> (Option<Said
         (Ok(None), Some(copy)) => match c.delivery(copy) {
             Some((delivery, _)) if delivery.unscheduled.is_some() => {
                 let words = delivery.unscheduled.as_ref().map(|(_, words)| words.to_string());
-                Some(fault("NoMemberFits", words.unwrap_or_default()))
+                Some(fault(Reason::NoMemberFits, words.unwrap_or_default()))
             }
             Some((delivery, members)) if delivery.observed && members.len() > 1 => Some(fault(
-                "TooManyMembers",
+                Reason::TooManyMembers,
                 format!("the hub has chosen several members: {}", members.join(", ")),
             )),
-            _ => return late(c, memory, "Scheduling", "the hub has not chosen a member yet"),
+            _ => {
+                return late(
+                    c,
+                    memory,
+                    Reason::Scheduling,
+                    "the hub has not chosen a member yet",
+                );
+            }
         },
     };
     (state, Requeue::AwaitChange)
@@ -301,7 +308,7 @@ fn strayed(c: &Case<'_>, pin: &Pin) -> String {
 }
 
 /// A state that is reported only after a while.
-fn late(c: &Case<'_>, memory: &mut Memory, reason: &'static str, message: &str) -> (Option<Said>, Requeue) {
+fn late(c: &Case<'_>, memory: &mut Memory, reason: Reason, message: &str) -> (Option<Said>, Requeue) {
     let waited = c.now.since(*memory.undelivered.get_or_insert(c.now.instant));
     if waited >= GRACE_PERIOD {
         return (Some(fault(reason, message)), Requeue::AwaitChange);
@@ -317,7 +324,7 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
     let is_delivered = stage.is_some_and(Stage::delivers);
     let said = if c.is_at(PinnedCluster::Replaced) {
         fault(
-            "MemberReplaced",
+            Reason::MemberReplaced,
             format!("{}; nothing is delivered until then", joined_anew(pin)),
         )
     } else if let Some(since) = c.withheld_since(pin) {
@@ -326,25 +333,25 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
              its spec to have it delivered again, or delete it",
             pin.member
         );
-        fault("EndedByMember", message)
+        fault(Reason::EndedByMember, message)
     } else if c.source.digest.suspended && stage.is_some() && !is_delivered {
         let message = if pin.delivered {
             "it is suspended; its object at the member stays as it is"
         } else {
             "it is suspended, and was not delivered before"
         };
-        fault("DispatchSuspended", message)
+        fault(Reason::DispatchSuspended, message)
     } else if let Some(fault) = companions(&c.at.companions).filter(|_| stage == Some(Stage::Withdraw)) {
         Err(fault)
     } else if let Some(words) = refusal(c, copy, pin, Stage::delivers) {
-        fault("ApplyFailed", format!("{}: {words}", pin.member))
+        fault(Reason::ApplyFailed, format!("{}: {words}", pin.member))
     } else if is_delivered && c.item(copy, pin).is_some_and(|item| item.applied) {
         memory.undelivered = None;
-        Ok(("Applied", pin.member.to_string()))
+        Ok((Reason::Applied, pin.member.to_string()))
     } else if let Some(work) = &memory.stuck_work {
-        fault("WorkStuck", format!("{}: {}", pin.member, stuck(work)))
+        fault(Reason::WorkStuck, format!("{}: {}", pin.member, stuck(work)))
     } else {
-        return late(c, memory, "Applying", "the member has not applied it yet");
+        return late(c, memory, Reason::Applying, "the member has not applied it yet");
     };
     (Some(said), Requeue::AwaitChange)
 }
@@ -367,12 +374,15 @@ fn companions(all: &[CompanionState]) -> Option<Fault> {
         .iter()
         .filter(|one| one.applied == Some(false) && !one.message.is_empty());
     if let Some(one) = refused.next() {
-        return Some(("CompanionRefused", format!("{}: {}", one.token, one.message)));
+        return Some((
+            Reason::CompanionRefused,
+            format!("{}: {}", one.token, one.message),
+        ));
     }
     let pending = all.iter().filter(|one| one.applied != Some(true));
     let pending: Vec<&str> = pending.map(|one| one.token.as_str()).collect();
     let message = || format!("the member has not applied yet: {}", pending.join(", "));
-    (!pending.is_empty()).then(|| ("CompanionsPending", message()))
+    (!pending.is_empty()).then(|| (Reason::CompanionsPending, message()))
 }
 
 fn status_current(c: &Case<'_>, faults: &Faults) -> Option<Said> {
@@ -383,7 +393,7 @@ fn status_current(c: &Case<'_>, faults: &Faults) -> Option<Said> {
             "{} is not ready since {since}; the status is the last one that it reported",
             pin.member
         );
-        return Some(fault("MemberNotReady", message));
+        return Some(fault(Reason::MemberNotReady, message));
     }
     let copy = c.copy?;
     let (size, most) = (copy.digest.status.size, c.profile().status.max_bytes);
@@ -392,13 +402,13 @@ fn status_current(c: &Case<'_>, faults: &Faults) -> Option<Said> {
     Some(if size > most {
         let message =
             format!("the member's status has {size} bytes, at most {most} are returned; the last one stays");
-        fault("StatusTooLarge", message)
+        fault(Reason::StatusTooLarge, message)
     } else if let Some(words) = &faults.refused_status {
         let message = format!("the project refuses the member's status, and the last one stays: {words}");
-        fault("StatusRefused", message)
+        fault(Reason::StatusRefused, message)
     } else if !faults.is_reported {
         fault(
-            "NotReported",
+            Reason::NotReported,
             format!("{} has not reported a status yet", pin.member),
         )
     } else if refusal(c, copy, pin, may_report).is_some() {
@@ -406,8 +416,8 @@ fn status_current(c: &Case<'_>, faults: &Faults) -> Option<Said> {
             "{} refuses the object as it is; until it takes it no status comes, and the last one stays",
             pin.member
         );
-        fault("NotReported", message)
+        fault(Reason::NotReported, message)
     } else {
-        Ok(("Current", pin.member.to_string()))
+        Ok((Reason::Current, pin.member.to_string()))
     })
 }

@@ -3,7 +3,7 @@
 
 use super::Fault;
 use crate::index::{GatewayIndex, rows::Cell};
-use fedgate_api::names::CityCode;
+use fedgate_api::{Reason, names::CityCode};
 use fedgate_engine::store::table::Row;
 use fedgate_kinds::{FederatedKind, KindId};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ pub fn missing_api(kind: &FederatedKind, api: MemberApi, candidates: &[Member]) 
         let (version, kind) = (&kind.resource.api_version, &kind.resource.kind);
         let names = names.join(", ");
         (
-            "MemberApiMissing",
+            Reason::MemberApiMissing,
             format!("no cell of the city serves {version} {kind}: {names}"),
         )
     })

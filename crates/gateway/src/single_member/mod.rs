@@ -31,11 +31,12 @@ use crate::{
     context::Context,
     index::{GatewayIndex, single_member::DeliveryPolicy},
 };
+use fedgate_api::Reason;
 use fedgate_engine::{key::Key, runtime::queue::Priority};
 use std::sync::Arc;
 
 /// Reason and message of what keeps an object from its member.
-pub type Fault = (&'static str, String);
+pub type Fault = (Reason, String);
 
 /// True if the hub knows the gateway as a `ServiceAccount`. A member cannot be asked in such a name: its groups would have to be
 /// bound, too, and with them every `ServiceAccount` of the hub.

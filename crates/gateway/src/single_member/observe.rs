@@ -5,7 +5,7 @@ use crate::{
     index::{
         GatewayIndex, ObjectRef, TableId,
         rows::{Binding, Template},
-        single_member::{Kept, Pin, PinnedCluster, pin},
+        single_member::{AdoptedState, Pin, PinnedCluster, pin},
     },
     queries,
     reason::WriteReason,
@@ -37,15 +37,15 @@ pub struct SingleMember {
     /// True if the watch of Clusters works, so that `cluster` is up to date.
     pub is_cluster_current: bool,
     /// True if a policy that preserves delivers the hub Namespace, so that the members keep what they have in it.
-    pub is_namespace_kept: bool,
+    pub is_namespace_preserved: bool,
     /// The delivery policies that are there, each with the digest of its `spec`.
     pub policies: BTreeMap<Arc<str>, Digest>,
     /// The companions that the object expects.
     pub companions: Vec<CompanionState>,
-    /// The companions that went with the object to its member.
-    pub kept: Kept,
-    /// The tokens of the companions on the hub that go with the object at its member, whatever its spec names.
-    pub adopted: Vec<String>,
+    /// State of the adopted companions that went with the object to its member.
+    pub adopted: AdoptedState,
+    /// Tokens of the companions on the hub that the member adopts with the object, whatever its spec names.
+    pub adopted_on_hub: Vec<String>,
     /// Whether members can be asked in the gateway's name.
     pub hub_user: HubUser,
     /// Kind of the other object that has the copy's name with Karmada, if there is one.
@@ -229,14 +229,14 @@ pub fn observe(
         member: member.and_then(|name| Some(Member::read(name, clusters.get("", name)?, profile))),
         cluster: pinned.map(|pin| index.pinned_cluster(pin)),
         is_cluster_current: clusters.proves(),
-        is_namespace_kept: is_namespace_kept(index, hub),
+        is_namespace_preserved: is_namespace_preserved(index, hub),
         policies: index.delivery_policies(hub),
         companions: expected
             .iter()
             .map(|(kind, name)| CompanionState::read(index, of, (*kind, name), member))
             .collect(),
-        kept: pinned.map_or_else(Kept::default, |pin| index.kept(hub, name, pin)),
-        adopted: adopted(index, hub, name),
+        adopted: pinned.map_or_else(AdoptedState::default, |pin| index.adopted_state(hub, name, pin)),
+        adopted_on_hub: adopted_on_hub(index, hub, name),
         hub_user: HubUser::read(index, *kind),
         held_by: binding.and_then(|row| other_kind(index, *kind, row)).or_else(|| {
             let is_new = pinned.is_none() && !is_unreadable;
@@ -250,7 +250,7 @@ pub fn observe(
     }))
 }
 
-fn adopted(index: &GatewayIndex, hub: &str, name: &str) -> Vec<String> {
+fn adopted_on_hub(index: &GatewayIndex, hub: &str, name: &str) -> Vec<String> {
     let namespace = index.owners.get(hub).map_or("", |owner| &*owner.namespace);
     let naming = index.hub.secondary.naming(hub, namespace, name);
     let adopted = naming.filter(|(kind, _)| index.companions.is_adopted(*kind));
@@ -259,12 +259,12 @@ fn adopted(index: &GatewayIndex, hub: &str, name: &str) -> Vec<String> {
         .collect()
 }
 
-fn is_namespace_kept(index: &GatewayIndex, hub: &str) -> bool {
+fn is_namespace_preserved(index: &GatewayIndex, hub: &str) -> bool {
     let row = index.hub.namespaces.get("", hub);
     let set = row.and_then(|row| row.digest.cities.as_deref());
     let set = set.unwrap_or_default();
     let policy = index.hub.city_sets.get("", &names::city_set_policy(set));
-    names::is_kept_set(set) && policy.is_some_and(|row| !row.deleting && row.digest.exact)
+    names::is_preserving_set(set) && policy.is_some_and(|row| !row.deleting && row.digest.exact)
 }
 
 /// The kind of an object of the same name in another group that has a pin: its Work, which can outlive copy and binding, would be

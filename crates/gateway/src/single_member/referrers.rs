@@ -80,8 +80,8 @@ pub struct Leaving {
 #[derive(Debug)]
 struct Adopter {
     member: Arc<str>,
-    /// True if the member has been given the object, so that it may have made the companion part of it.
-    is_kept: bool,
+    /// True if the pin names the companion: the member has been given the object, and may have made the companion part of it.
+    is_recorded: bool,
     /// True if the object is being withdrawn from its member.
     ends: bool,
 }
@@ -98,7 +98,7 @@ impl Adopter {
         let is_stopped = copy.is_none_or(|copy| is_stopped(copy.digest.delivery_policy.as_deref()));
         Self {
             member: pin.member.clone(),
-            is_kept: pin.kept.iter().any(|kept| **kept == *token),
+            is_recorded: pin.adopted.iter().any(|adopted| **adopted == *token),
             ends: is_stopped && source.is_none_or(|source| source.deleting),
         }
     }
@@ -182,12 +182,12 @@ impl Referrers {
         let state = self.members.get(&adopter.member);
         let is_present = state == Some(&MemberState::Present);
         let member = || adopter.member.clone();
-        match (adopter.is_kept, adopter.ends) {
+        match (adopter.is_recorded, adopter.ends) {
             _ if !is_there && !is_present => None,
-            (true, true) => Some(DeliveryPolicy::Suspend(member())),
+            (true, true) => Some(DeliveryPolicy::Withdraw(member())),
             _ if state == Some(&MemberState::Left) => Some(DeliveryPolicy::WithNone),
             _ if !is_present => given.cloned(),
-            (true, false) => Some(DeliveryPolicy::Preserve(member())),
+            (true, false) => Some(DeliveryPolicy::TakeOver(member())),
             (false, _) => Some(DeliveryPolicy::With([member()].into())),
         }
     }
@@ -205,12 +205,12 @@ impl Referrers {
         let label = row.and_then(|row| row.digest.delivery_policy.as_deref());
         let is_given = match given {
             // A companion that its member keeps must be suspended before it can go.
-            Some(DeliveryPolicy::Preserve(member) | DeliveryPolicy::Suspend(member))
+            Some(DeliveryPolicy::TakeOver(member) | DeliveryPolicy::Withdraw(member))
                 if self.entries.is_empty() =>
             {
-                return Some(DeliveryPolicy::Suspend(member.clone()));
+                return Some(DeliveryPolicy::Withdraw(member.clone()));
             }
-            Some(DeliveryPolicy::Preserve(_) | DeliveryPolicy::Suspend(_)) => false,
+            Some(DeliveryPolicy::TakeOver(_) | DeliveryPolicy::Withdraw(_)) => false,
             _ => label.is_some(),
         };
         if self.has(MemberState::Unknown) {
@@ -261,12 +261,12 @@ pub fn is_current(index: &GatewayIndex, of: &ObjectRef, source: &Row<Source>) ->
     is_written && binding.is_some_and(|row| !row.deleting && row.digest.applied)
 }
 
-/// A companion with [`DeliveryPolicy::Suspend`], as its binding shows it.
+/// A companion with [`DeliveryPolicy::Withdraw`], as its binding shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopping {
     /// The member.
     pub member: Arc<str>,
-    /// The permanent id of the binding, once nothing is dispatched any more.
+    /// The permanent id of the binding, once Karmada dispatches nothing of it.
     pub id: Option<Arc<str>>,
 }
 
@@ -275,7 +275,7 @@ impl Stopping {
     pub fn read(index: &GatewayIndex, of: CompanionRef<'_>, row: &Row<Companion>) -> Option<Self> {
         let CompanionRef { kind, hub, name } = of;
         let policy = DeliveryPolicy::of_companion(row.digest.delivery_policy.as_deref());
-        let Some(DeliveryPolicy::Suspend(member)) = policy else {
+        let Some(DeliveryPolicy::Withdraw(member)) = policy else {
             return None;
         };
         index.companion_binding(kind, hub, name)?;

@@ -3,7 +3,6 @@
 
 mod carrying;
 mod driver;
-mod operations;
 mod optional_kinds;
 mod survey;
 mod suspension;
@@ -353,12 +352,12 @@ fn kept(gateway: &Runtime<Gateway>) -> Vec<(&'static str, usize)> {
             depth.ready + depth.running + depth.delayed + depth.in_backoff,
         ),
         ("quarantine", gateway.shared.quarantine.counts().values().sum()),
-        ("executor", gateway.shared.executor.kept()),
-        ("federator", gateway.role.federator.kept()),
-        ("projector", gateway.role.projector.kept()),
-        ("workloads", gateway.role.workloads.kept()),
+        ("executor", gateway.shared.executor.entry_count()),
+        ("federator", gateway.role.federator.entry_count()),
+        ("projector", gateway.role.projector.entry_count()),
+        ("workloads", gateway.role.workloads.entry_count()),
         ("garbage", gateway.role.garbage.suspects().len()),
-        ("stranded", gateway.shared.workers.kept()),
+        ("stranded", gateway.shared.workers.entry_count()),
         ("projects", index.projects.len()),
         ("ties", index.owners.len() + index.claims.len()),
         (

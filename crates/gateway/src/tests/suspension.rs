@@ -1,14 +1,10 @@
 //! Suspended projects: no write is tried, or one a minute where only the server calls the project suspended.
 
 use super::*;
-use crate::{
-    index::fixture::{HUB, shop},
-    operations::Operations,
-};
-use fedgate_engine::{executor::suspension::Suspension, metrics::Build, runtime::index::Index};
+use crate::index::fixture::{HUB, shop};
+use fedgate_engine::{executor::suspension::Suspension, runtime::index::Index};
 use fedgate_kinds::KindId;
-use fedgate_operations::views::header::Process;
-use fedgate_operations::{Class, OperationsSource, Stage, Time, query::Query};
+use fedgate_operations::{Class, Stage, StuckItem, query::STUCK_FOR, views::stuck};
 use std::collections::BTreeSet;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -35,20 +31,6 @@ fn suspension(name: &str, suspended: bool) -> ProjectEvent {
     }
 }
 
-fn operations(gateway: Arc<Runtime<Gateway>>) -> Operations {
-    let build = Build {
-        version: "1",
-        revision: "r",
-        rustc: "c",
-    };
-    let process = Process {
-        identity: "a".to_owned(),
-        build,
-        started: Time::from_second(0),
-    };
-    Operations::new(gateway, process)
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_is_tried_once_a_minute_however_many_objects_wait() {
     let (hub, many) = (Server::new(false, Vec::new()), refusing(50));
@@ -66,7 +48,7 @@ async fn a_server_that_refuses_is_tried_once_a_minute_however_many_objects_wait(
     assert!(*others.writes.borrow() > 3, "another project is tried as before");
     tokio::time::sleep(10 * MINUTE).await;
     assert_eq!(*many.writes.borrow(), first + 10);
-    assert_eq!(gateway.shared.workers.kept(), 50);
+    assert_eq!(gateway.shared.workers.entry_count(), 50);
 
     let failures = gateway.shared.workers.failures();
     let causes = failures.causes();
@@ -110,18 +92,13 @@ async fn a_project_that_the_platform_suspends_is_written_to_after_its_end_and_no
         .iter()
         .find(|of| of["plane"] == plane.to_string());
     assert_eq!(of_project.unwrap()["suspended"], "declared");
-    let stuck = operations(gateway.clone()).stuck(&Query::default());
+    let stuck = stuck::of_runtime(&gateway, &gateway.survey(), STUCK_FOR, &|_| StuckItem::default());
     let of_project: Vec<_> = stuck
-        .items
         .iter()
-        .filter(|group| group.plane == "project")
+        .filter(|one| one.plane == "project")
+        .map(|one| (one.class, one.word.as_str()))
         .collect();
-    assert_eq!(of_project.len(), 1, "{of_project:?}");
-    let group = of_project[0];
-    assert_eq!(
-        (group.class, group.word.as_str(), group.count),
-        (Class::Waiting, "project_suspended", 1)
-    );
+    assert_eq!(of_project, [(Class::Waiting, "project_suspended")]);
 
     tell.send(suspension("p1", false)).unwrap();
     many.writes.subscribe().wait_for(|n| *n > 0).await.unwrap();
@@ -138,7 +115,7 @@ async fn a_project_that_the_platform_suspends_is_written_to_after_its_end_and_no
     assert_eq!(
         (
             gateway.shared.executor.suspension(&plane),
-            gateway.shared.workers.kept()
+            gateway.shared.workers.entry_count()
         ),
         (None, 0)
     );

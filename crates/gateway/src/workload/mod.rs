@@ -80,7 +80,7 @@ impl Workloads {
 
     /// Number of remembered Workloads.
     #[cfg(test)]
-    pub(crate) fn kept(&self) -> usize {
+    pub(crate) fn entry_count(&self) -> usize {
         self.normalized.len()
     }
 }

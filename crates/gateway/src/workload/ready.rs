@@ -15,15 +15,15 @@ use fedgate_api::{
 };
 use jiff::Timestamp;
 
-/// Priorities of the reasons that do not mend themselves.
+/// Priorities of the reasons that need an edit.
 const LASTING: [u8; 2] = [6, 8];
 
 /// The conditions of this module: they are written with the changes of others.
 const RIDING: [&str; 2] = [types::READY, types::STALLED];
 
-/// Sets both conditions; `kept` has `Available` already.
+/// Sets both conditions; `list` has `Available` already.
 pub(super) fn set(
-    kept: &mut Vec<Condition>,
+    list: &mut Vec<Condition>,
     snapshot: &WorkloadSnapshot,
     matches: &Matches,
     outcomes: &[Outcome],
@@ -44,22 +44,22 @@ pub(super) fn set(
         let message = format!("deployment {name} is no longer wanted and still there");
         missing.push(no(Reason::SurplusInstances, &message, now));
     }
-    let available = conditions::find(kept, types::AVAILABLE).filter(|c| c.status != ConditionStatus::True);
+    let available = conditions::find(list, types::AVAILABLE).filter(|c| c.status != ConditionStatus::True);
     let all = "every placement has its instances, all ready and on the latest template";
     let (status, reason, message) = conditions::worst(&missing).or(available).map_or(
         (ConditionStatus::True, Reason::ReplicasAvailable.as_str(), all),
         |worst| (ConditionStatus::False, &worst.reason, &worst.message),
     );
     let ready = Condition::new(types::READY, status, reason, message, now);
-    conditions::set(kept, ready.observed(generation));
+    conditions::set(list, ready.observed(generation));
     let lasting = missing.iter().filter(|c| LASTING.contains(&c.priority()));
     match conditions::worst(lasting) {
         Some(worst) => {
             let truth = ConditionStatus::True;
             let stalled = Condition::new(types::STALLED, truth, &worst.reason, &worst.message, now);
-            conditions::set(kept, stalled.observed(generation));
+            conditions::set(list, stalled.observed(generation));
         }
-        None => kept.retain(|c| c.type_ != types::STALLED),
+        None => list.retain(|c| c.type_ != types::STALLED),
     }
 }
 

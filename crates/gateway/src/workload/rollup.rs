@@ -65,27 +65,27 @@ pub(super) fn status(
         let before = old.placements.iter().find(|p| p.name == placement.name);
         let view = View::new(placement, matches, outcomes, now);
         let condition = view.available(now).observed(generation);
-        let mut kept = before.map(|p| p.conditions.clone()).unwrap_or_default();
-        conditions::set(&mut kept, condition.clone());
+        let mut list = before.map(|p| p.conditions.clone()).unwrap_or_default();
+        conditions::set(&mut list, condition.clone());
         placements.push(PlacementStatus {
             name: placement.name.clone(),
-            conditions: kept,
+            conditions: list,
             counts: view.counts(matches),
             locations: view.locations(),
         });
         verdicts.push(condition);
     }
 
-    let mut kept = old.conditions;
+    let mut list = old.conditions;
     let available = match verdict {
         CheckOutcome::Bad { reason, message } => no(*reason, message, now),
         CheckOutcome::Good | CheckOutcome::Wait => overall(&verdicts, now),
     };
-    conditions::set(&mut kept, available.observed(generation));
-    ready::set(&mut kept, snapshot, matches, outcomes, verdict, now);
-    autoscaling(&workload.spec.placements, &mut kept, generation, now);
+    conditions::set(&mut list, available.observed(generation));
+    ready::set(&mut list, snapshot, matches, outcomes, verdict, now);
+    autoscaling(&workload.spec.placements, &mut list, generation, now);
     WorkloadStatus {
-        conditions: kept,
+        conditions: list,
         deployments: count(snapshot.deployments.len() + made),
         counts: sum(&snapshot.deployments),
         observed_generation: generation,
@@ -139,9 +139,9 @@ fn overall(placements: &[Condition], now: Timestamp) -> Condition {
 }
 
 /// Reports that no autoscaler exists if a placement has metrics.
-fn autoscaling(placements: &[Placement], kept: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) {
+fn autoscaling(placements: &[Placement], list: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) {
     if placements.iter().all(|p| p.scale_settings.metrics.is_empty()) {
-        kept.retain(|c| c.type_ != types::AUTOSCALING_READY);
+        list.retain(|c| c.type_ != types::AUTOSCALING_READY);
         return;
     }
     let message = "metrics are carried, but no autoscaler acts on them: minReplicas is what runs";
@@ -153,7 +153,7 @@ fn autoscaling(placements: &[Placement], kept: &mut Vec<Condition>, generation: 
         message,
         now,
     );
-    conditions::set(kept, condition.observed(generation));
+    conditions::set(list, condition.observed(generation));
 }
 
 /// A placement with its deployments.

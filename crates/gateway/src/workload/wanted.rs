@@ -21,9 +21,9 @@ pub(super) enum Access {
     Open,
     /// The place has no Location that is ready: a deployment that exists is kept, none is created.
     NoLocation,
-    /// The project's Locations are not read, and the placement has a selector: the pair is that of a deployment that
-    /// exists, and keeps it.
-    Kept,
+    /// The project's Locations are not read, and the placement has a selector: the pair is that of a deployment that exists. The
+    /// deployment stays, and none is created.
+    Existing,
 }
 
 impl Pair<'_> {
@@ -84,7 +84,7 @@ pub(super) fn wanted(snapshot: &WorkloadSnapshot) -> Wanted<'_> {
                 let listed = snapshot.checks.listed.as_ref();
                 let pairs = match listed {
                     None => own_places(snapshot, placement)
-                        .map(|place| pair(place, Access::Kept))
+                        .map(|place| pair(place, Access::Existing))
                         .collect(),
                     Some(listed) => selected(snapshot, placement, selector, listed),
                 };

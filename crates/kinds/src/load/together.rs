@@ -36,7 +36,8 @@ pub(super) fn check(kinds: &Kinds) -> Result<(), LoadError> {
 /// A kind of a folder, the word for how the gateway carries it, and its file.
 type Folder<'a> = (&'a ApiResource, &'a str, &'a str);
 
-/// The same kind, whatever its version: the rest of the program keys objects by group and kind.
+/// True if both have the same group and kind. The version does not count, because the rest of the program keys objects by group
+/// and kind.
 fn is_same_kind(a: &ApiResource, b: &ApiResource) -> bool {
     a.group == b.group && a.kind == b.kind
 }

@@ -159,77 +159,54 @@ fn join(path: &str, key: &str) -> String {
     format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The decision for an empty table inside a result.
-#[derive(PartialEq)]
-enum Fate {
-    Keep,
-    Map,
-    Drop,
-}
-
 /// Decides the type of each empty table below the top: a map if a reference has an empty map at its path, a list if a
 /// reference has an empty list there; otherwise the table is dropped. Its parent stays, even if it becomes empty.
 ///
 /// Karmada drops several items of a list in random order; such a result is rejected here.
-pub(super) fn settle_empties(value: &mut Value, references: &[&Value]) -> Result<(), LuaError> {
+pub(super) fn settle_empties(value: Value, references: &[&Value]) -> Result<Value, LuaError> {
     let mut empties = Empties::default();
     for reference in references {
         empties.collect(reference, "");
     }
-    settle(value, &empties, "")
+    let settled = settled(value, &empties, "")?;
+    Ok(settled.unwrap_or(Value::Array(Vec::new())))
 }
 
-fn settle(value: &mut Value, empties: &Empties, path: &str) -> Result<(), LuaError> {
-    let fate = |value: &Value, path: &str| match value {
+/// The value without the tables that are dropped; `None` if it is one of them.
+fn settled(value: Value, empties: &Empties, path: &str) -> Result<Option<Value>, LuaError> {
+    Ok(Some(match value {
+        Value::Array(items) if items.is_empty() && empties.maps.contains(path) => Value::Object(Map::new()),
         Value::Array(items) if items.is_empty() => {
-            if empties.maps.contains(path) {
-                Fate::Map
-            } else if empties.lists.contains(path) {
-                Fate::Keep
-            } else {
-                Fate::Drop
-            }
-        }
-        _ => Fate::Keep,
-    };
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|key, field| fate(field, &join(path, key)) != Fate::Drop);
-            for (key, field) in fields.iter_mut() {
-                let path = join(path, key);
-                if fate(field, &path) == Fate::Map {
-                    *field = Value::Object(Map::new());
-                } else {
-                    settle(field, empties, &path)?;
-                }
-            }
+            return Ok(empties.lists.contains(path).then_some(Value::Array(items)));
         }
         Value::Array(items) => {
-            let fates: Vec<Fate> = items.iter().map(|item| fate(item, path)).collect();
-            if let Some(first) = fates.iter().position(|fate| *fate == Fate::Drop) {
-                let after = &items[first + 1..];
-                if after.iter().any(has_empty) {
+            let (mut kept, mut dropped) = (Vec::new(), None);
+            for (at, item) in (1..).zip(items) {
+                if let Some(first) = dropped.filter(|_| has_empty(&item)) {
                     let why = format!(
-                        "the list at {path} has an empty table as item {} and another below a later item; Karmada drops \
-                         them in random order, leave empty items out",
-                        first + 1
+                        "the list at {path} has an empty table as item {first} and another below a later item; Karmada drops \
+                         them in random order, leave empty items out"
                     );
                     return Err(LuaError::Result(why));
                 }
-            }
-            let mut fates = fates.into_iter();
-            items.retain(|_| fates.next() != Some(Fate::Drop));
-            for item in items.iter_mut() {
-                if fate(item, path) == Fate::Map {
-                    *item = Value::Object(Map::new());
-                } else {
-                    settle(item, empties, path)?;
+                match settled(item, empties, path)? {
+                    Some(item) => kept.push(item),
+                    None => dropped = Some(at),
                 }
             }
+            Value::Array(kept)
         }
-        _ => {}
-    }
-    Ok(())
+        Value::Object(fields) => {
+            let mut kept = Map::new();
+            for (key, field) in fields {
+                if let Some(field) = settled(field, empties, &join(path, &key))? {
+                    kept.insert(key, field);
+                }
+            }
+            Value::Object(kept)
+        }
+        other => other,
+    }))
 }
 
 /// True if the value is, or contains, an empty table.
@@ -285,8 +262,8 @@ mod tests {
         fn any_json_and_any_reference_end_in_a_result(value in json(false), reference in json(false)) {
             let lua = Lua::new();
             let there = to_lua(&lua, &value).unwrap();
-            if let Ok(mut back) = to_json(&there) {
-                drop(settle_empties(&mut back, &[&value, &reference]));
+            if let Ok(back) = to_json(&there) {
+                drop(settle_empties(back, &[&value, &reference]));
             }
         }
     }

@@ -132,8 +132,7 @@ impl Host {
         if !matches!(result, Value::Array(_)) {
             return Err(returned("a list", name_of(&result)));
         }
-        let mut result = result;
-        convert::settle_empties(&mut result, &[])?;
+        let result = convert::settle_empties(result, &[])?;
         let mut list: Vec<Dependency> = serde_json::from_value(result)
             .map_err(|error| LuaError::Result(format!("a dependency is malformed: {error}")))?;
         if let Some(bad) = list.iter().position(|d| {
@@ -179,13 +178,10 @@ pub(super) fn compile(script: &str) -> Result<Vec<u8>, LuaError> {
 }
 
 /// Converts a result that must be a table to an object: at the top, an empty table is an empty object.
-fn table(mut result: Value, references: &[&Value]) -> Result<Value, LuaError> {
+fn table(result: Value, references: &[&Value]) -> Result<Value, LuaError> {
     match &result {
         Value::Array(items) if items.is_empty() => Ok(Value::Object(Map::new())),
-        Value::Array(_) | Value::Object(_) => {
-            convert::settle_empties(&mut result, references)?;
-            Ok(result)
-        }
+        Value::Array(_) | Value::Object(_) => convert::settle_empties(result, references),
         other => Err(returned("a table", name_of(other))),
     }
 }

@@ -11,7 +11,7 @@ placement:
   policyPrefix: gizmo-
 ";
 
-/// The same with objects that live at one member.
+/// A kind whose objects live at one member.
 pub(super) const ONE: &str = "\
 plural: gizmos
 placement:

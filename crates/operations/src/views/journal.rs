@@ -2,7 +2,7 @@
 
 use crate::{
     JournalRow, Rows, Time,
-    query::{From, Query},
+    query::{self, From, Query},
 };
 use fedgate_api::names::ProjectKey;
 use fedgate_engine::{
@@ -53,7 +53,7 @@ fn result(end: &End) -> &'static str {
 }
 
 fn selects(query: &Query, entry: &Entry, owner: Option<&(ProjectKey, Arc<str>)>) -> bool {
-    let is = |wanted: &Option<String>, had: &str| wanted.as_deref().is_none_or(|wanted| wanted == had);
+    let is = |wanted: &Option<String>, had: &str| query::selects(wanted.as_deref(), had);
     let key = &entry.object;
     let result = result(&entry.end);
     is(&query.project, owner.map_or("", |(project, _)| project.as_str()))

@@ -3,7 +3,7 @@
 use super::{before, page};
 use crate::{
     PlaneRow, PlaneState, RefusedProject, Rows, Time, WatchRow,
-    query::{From, Query},
+    query::{self, From, Query},
 };
 use fedgate_engine::{
     clock::Now,
@@ -54,16 +54,11 @@ pub fn rows<R: Role>(runtime: &Runtime<R>, query: &Query) -> (Rows<PlaneRow>, Ve
     let planes: Vec<Plane> = runtime
         .engaged()
         .into_iter()
-        .filter(|plane| query.plane.as_deref().is_none_or(|kind| kind == plane.kind()))
+        .filter(|plane| query::selects(query.plane.as_deref(), plane.kind()))
         .filter(|plane| query.q.as_deref().is_none_or(|q| name(plane).contains(q)))
         .collect();
     let mut states = runtime.plane_states(&planes);
-    states.retain(|(_, of)| {
-        query
-            .state
-            .as_deref()
-            .is_none_or(|wanted| wanted == state(*of).as_str())
-    });
+    states.retain(|(_, of)| query::selects(query.state.as_deref(), state(*of).as_str()));
     states.sort_by(|(a, of_a), (b, of_b)| {
         let rank = |plane: &Plane, of: State| (*plane != Plane::Hub, of);
         rank(a, *of_a).cmp(&rank(b, *of_b)).then_with(|| a.cmp(b))

@@ -1,7 +1,10 @@
 //! Stuck objects, in groups with the same cause: the part that every role has.
 
 use super::{page, planes, wall};
-use crate::{Class, Rows, StuckGroup, StuckItem, Time, query::Query};
+use crate::{
+    Class, Rows, StuckGroup, StuckItem, Time,
+    query::{self, Query},
+};
 use fedgate_engine::{
     clock::Now,
     error::Category,
@@ -214,14 +217,13 @@ fn words_of(failure: &LastFailure) -> String {
 
 /// True if the query selects an object.
 fn selects(query: &Query, found: &Found) -> bool {
-    let is = |wanted: &Option<String>, had: &str| wanted.as_deref().is_none_or(|wanted| wanted == had);
     let class = query
         .class
         .map_or(found.class != Class::Unavailable, |class| class == found.class);
     let cells = || found.item.cell.split(", ");
     class
-        && is(&query.plane, found.plane)
-        && is(&query.project, &found.item.project)
+        && query::selects(query.plane.as_deref(), found.plane)
+        && query::selects(query.project.as_deref(), &found.item.project)
         && query
             .cell
             .as_deref()

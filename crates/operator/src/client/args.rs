@@ -236,7 +236,7 @@ impl ObjectName {
 
 fn class(text: &str) -> Result<Class, String> {
     Class::parse(text).ok_or_else(|| {
-        let classes = Class::ALL.map(Class::as_str).join(", ");
+        let classes = Class::WORDS.join(", ");
         format!("the classes are {classes}")
     })
 }

@@ -46,7 +46,7 @@ fn judge(subject: &Subject, user: &str, groups: &[String], clusters: Option<&[Va
         None => subject.open(
             check,
             format!("user {user} is right, but the Clusters of the hub are not known"),
-            "mend the hub's lines first",
+            "correct the hub's lines first",
         ),
     }
 }

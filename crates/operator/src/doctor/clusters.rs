@@ -13,8 +13,8 @@ pub(super) fn resource() -> ApiResource {
 
 /// The hub's Clusters, at most 500.
 pub(super) async fn list(hub: &PlaneClient) -> Result<Vec<Value>, PreflightError> {
-    let listed = definitions::get(hub, "/apis/cluster.karmada.io/v1alpha1/clusters?limit=500").await;
-    let mut listed = listed.map_err(|error| error.of_list("clusters.cluster.karmada.io"))?;
+    let path = "/apis/cluster.karmada.io/v1alpha1/clusters?limit=500";
+    let mut listed = definitions::ask(hub, path, ("list", "clusters.cluster.karmada.io")).await?;
     Ok(serde_json::from_value(listed["items"].take()).unwrap_or_default())
 }
 

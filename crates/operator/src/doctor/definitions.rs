@@ -114,10 +114,19 @@ pub(super) async fn columns(subject: &Subject, crds: &[Value]) -> Finding {
 
 /// An answer as JSON.
 pub(super) async fn get(client: &PlaneClient, path: &str) -> Result<Value, PreflightError> {
-    let failed = |error: &kube::Error| PreflightError::of(error, "get", path);
+    ask(client, path, ("get", path)).await
+}
+
+/// An answer as JSON; an error calls the request by this verb and resource.
+pub(super) async fn ask(
+    client: &PlaneClient,
+    path: &str,
+    (verb, resource): (&'static str, &str),
+) -> Result<Value, PreflightError> {
     let request = http::Request::get(path).body(Vec::new());
     let request = request.map_err(|error| PreflightError::Unreachable(error.to_string()))?;
-    client.client().request(request).await.map_err(|e| failed(&e))
+    let answer = client.client().request(request).await;
+    answer.map_err(|error| PreflightError::of(&error, verb, resource))
 }
 
 fn schema_of<'a>(document: &'a Value, kind: &str) -> Option<&'a Value> {

@@ -71,70 +71,56 @@ impl PreflightError {
         }
     }
 
-    /// The error of the list of a resource that was got by its path.
-    pub(super) fn of_list(self, resource: &str) -> Self {
-        match self {
-            Self::Forbidden { cause, .. } => Self::Forbidden {
-                verb: "list",
-                resource: resource.to_owned(),
-                cause,
-            },
-            other => other,
-        }
-    }
-
     /// The failure, without the plane.
     pub(super) fn text(&self) -> String {
+        self.text_and_next("", "").0
+    }
+
+    /// The failure, without the plane, and the operator's next step, where the kubeconfig is given by `flag` and the roles are in
+    /// `folder`.
+    pub(super) fn text_and_next(&self, flag: &str, folder: &str) -> (String, String) {
+        let apply = "apply manifests/crds to this plane".to_owned();
         match self {
-            Self::Unreachable(cause) => format!("the API server cannot be reached: {cause}"),
-            Self::Unauthorized(cause) => format!("the credential is refused ({cause})"),
+            Self::Unreachable(cause) => (
+                format!("the API server cannot be reached: {cause}"),
+                format!("check clusters[].cluster.server in {flag}, the network and the server itself"),
+            ),
+            Self::Unauthorized(cause) => (
+                format!("the credential is refused ({cause})"),
+                format!("issue a new token or client certificate for the user in {flag}"),
+            ),
             Self::Forbidden {
                 verb,
                 resource,
                 cause,
-            } => format!("this user may not {verb} {resource} ({cause})"),
-            Self::NotFound(cause) => format!("the API server says: {cause}"),
-            Self::NoKarmada(resource) => format!(
-                "{resource} is not served, so this is no Karmada API server or its CRDs are missing"
+            } => (
+                format!("this user may not {verb} {resource} ({cause})"),
+                format!("apply {folder} and bind its roles to the user in {flag}"),
             ),
-            Self::NoDefinition(resource) => format!("{resource} is not served"),
-            Self::NoWebhook => "MutatingWebhookConfiguration mutating-config does not act: a \
-                 ClusterPropagationPolicy gets no label clusterpropagationpolicy.karmada.io/permanent-id, so Karmada \
-                 would deliver nothing"
-                .to_owned(),
-            Self::WebhookFails(cause) => format!("karmada-webhook does not answer ({cause})"),
-        }
-    }
-
-    /// The operator's next step, where the kubeconfig is given by `flag` and the roles are in `folder`.
-    pub(super) fn next(&self, flag: &str, folder: &str) -> String {
-        match self {
-            Self::Unreachable(_) => {
-                format!("check clusters[].cluster.server in {flag}, the network and the server itself")
-            }
-            Self::Unauthorized(_) => {
-                format!("issue a new token or client certificate for the user in {flag}")
-            }
-            Self::Forbidden { .. } => {
-                format!("apply {folder} and bind its roles to the user in {flag}")
-            }
-            Self::NoKarmada(_) => {
-                format!("point {flag} at the Karmada API server, or install Karmada's CRDs (karmadactl init)")
-            }
-            Self::NoDefinition(_) | Self::NotFound(_) => "apply manifests/crds to this plane".to_owned(),
-            Self::NoWebhook => "install karmada-webhook and its configuration".to_owned(),
-            Self::WebhookFails(_) => {
-                "start it and check url and caBundle in MutatingWebhookConfiguration mutating-config"
-                    .to_owned()
-            }
+            Self::NotFound(cause) => (format!("the API server says: {cause}"), apply),
+            Self::NoKarmada(resource) => (
+                format!("{resource} is not served, so this is no Karmada API server or its CRDs are missing"),
+                format!("point {flag} at the Karmada API server, or install Karmada's CRDs (karmadactl init)"),
+            ),
+            Self::NoDefinition(resource) => (format!("{resource} is not served"), apply),
+            Self::NoWebhook => (
+                "MutatingWebhookConfiguration mutating-config does not act: a ClusterPropagationPolicy gets no label \
+                 clusterpropagationpolicy.karmada.io/permanent-id, so Karmada would deliver nothing"
+                    .to_owned(),
+                "install karmada-webhook and its configuration".to_owned(),
+            ),
+            Self::WebhookFails(cause) => (
+                format!("karmada-webhook does not answer ({cause})"),
+                "start it and check url and caBundle in MutatingWebhookConfiguration mutating-config".to_owned(),
+            ),
         }
     }
 }
 
 impl fmt::Display for PreflightError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let next = self.next("--hub-kubeconfig", "manifests/hub");
-        write!(f, "hub: {}; {next}", self.text())
+        let (text, next) = self.text_and_next("--hub-kubeconfig", "manifests/hub");
+        write!(f, "hub: {text}; {next}")
     }
 }
 

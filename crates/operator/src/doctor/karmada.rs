@@ -107,11 +107,10 @@ fn resolved<'a>(schema: &'a Value, document: &'a Value) -> &'a Value {
 /// Checks the arguments of karmada-controller-manager in the cluster that runs it.
 pub(super) async fn arguments(subject: &Subject) -> Vec<Finding> {
     let path = "/apis/apps/v1/deployments?labelSelector=app%3Dkarmada-controller-manager";
-    let listed = definitions::get(&subject.client, path).await;
-    listed.map_or_else(
-        |error| vec![subject.error(Check::Karmada, &error.of_list("deployments.apps"))],
-        |list| judge(subject, &list),
-    )
+    match definitions::ask(&subject.client, path, ("list", "deployments.apps")).await {
+        Ok(list) => judge(subject, &list),
+        Err(error) => vec![subject.error(Check::Karmada, &error)],
+    }
 }
 
 /// The elements of a list.

@@ -16,47 +16,49 @@ pub enum Verdict {
     Fail,
 }
 
-macro_rules! checks {
-    ($($check:ident $name:literal $meaning:literal,)*) => {
-        /// A check; its name is interface.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-        pub enum Check {
-            $(#[doc = $meaning] #[serde(rename = $name)] $check,)*
-        }
-
-        impl Check {
-            /// All checks.
-            pub const ALL: &'static [Self] = &[$(Self::$check,)*];
-
-            /// The stable name.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$check => $name,)*
-                }
-            }
-        }
-    };
-}
-
-checks! {
-    Reach "reach" "The API server answers.",
-    Clock "clock" "Its clock agrees with the one here.",
-    Credential "credential" "The credential is read, accepted and lasts.",
-    Version "version" "Its Kubernetes is new enough, and no newer than those that were tested.",
-    Kinds "kinds" "All kinds are served.",
-    Definitions "definitions" "The definitions of our kinds are those of this executable.",
-    Permissions "rights" "The user has the rights of the shipped roles.",
-    Webhook "webhook" "Karmada's webhook acts.",
-    Admission "admission" "The admission policies of `manifests/hub` are there and deny.",
-    Cells "cells" "Each Cluster has a city and is ready, as the gateway sees it, and none has the name of no member.",
-    Members "members" "The hub's proxy lets the gateway ask each member whether a deleted object is gone.",
-    Works "works" "No Work that is being deleted keeps its object, and with it its Cluster.",
-    CellLogin "cell-login" "A cell's user on the hub is the one of its Cluster.",
-    Karmada "karmada" "Karmada's kinds have the fields that fedgate writes.",
-    PropagateDeps "propagate-deps" "Karmada propagates dependencies.",
-    SkippedPropagatingApis "skipped-propagating-apis" "Karmada does not propagate Instances.",
-    RetryDelay "retry-delay" "Karmada retries within half a minute.",
-    Gateway "gateway" "A replica of the gateway leads, all are of one version, and nothing is degraded.",
+fedgate_engine::words! {
+    /// A check; its name is interface.
+    #[derive(Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Check {
+        /// The API server answers.
+        Reach = "reach",
+        /// Its clock agrees with the one here.
+        Clock = "clock",
+        /// The credential is read, accepted and lasts.
+        Credential = "credential",
+        /// Its Kubernetes is new enough, and no newer than those that were tested.
+        Version = "version",
+        /// All kinds are served.
+        Kinds = "kinds",
+        /// The definitions of our kinds are those of this executable.
+        Definitions = "definitions",
+        /// The user has the rights of the shipped roles.
+        #[serde(rename = "rights")]
+        Permissions = "rights",
+        /// Karmada's webhook acts.
+        Webhook = "webhook",
+        /// The admission policies of `manifests/hub` are there and deny.
+        Admission = "admission",
+        /// Each Cluster has a city and is ready, as the gateway sees it, and none has the name of no member.
+        Cells = "cells",
+        /// The hub's proxy lets the gateway ask each member whether a deleted object is gone.
+        Members = "members",
+        /// No Work that is being deleted keeps its object, and with it its Cluster.
+        Works = "works",
+        /// A cell's user on the hub is the one of its Cluster.
+        CellLogin = "cell-login",
+        /// Karmada's kinds have the fields that fedgate writes.
+        Karmada = "karmada",
+        /// Karmada propagates dependencies.
+        PropagateDeps = "propagate-deps",
+        /// Karmada does not propagate Instances.
+        SkippedPropagatingApis = "skipped-propagating-apis",
+        /// Karmada retries within half a minute.
+        RetryDelay = "retry-delay",
+        /// A replica of the gateway leads, all are of one version, and nothing is degraded.
+        Gateway = "gateway",
+    }
 }
 
 /// One line of the report.
@@ -84,7 +86,7 @@ impl fmt::Display for Finding {
             Verdict::Open => "?   ",
             Verdict::Fail => "FAIL",
         };
-        write!(f, "{word} {} {}: {}", self.plane, self.check.name(), self.text)?;
+        write!(f, "{word} {} {}: {}", self.plane, self.check.as_str(), self.text)?;
         if self.next.is_empty() {
             Ok(())
         } else {

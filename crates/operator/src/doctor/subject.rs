@@ -26,35 +26,35 @@ pub enum Role {
 }
 
 impl Role {
+    /// The kind of the plane, the flag that gives its kubeconfig, and the manifests with the roles of the user.
+    const fn row(self) -> (PlaneKind, &'static str, &'static str) {
+        match self {
+            Self::Hub => (PlaneKind::Hub, "--hub-kubeconfig", "manifests/hub"),
+            Self::Project => (PlaneKind::Project, "--project-kubeconfig", "manifests/project"),
+            Self::Cell => (PlaneKind::Cell, "--cell-kubeconfig", "manifests/cell"),
+            Self::CellHub => (PlaneKind::Hub, "--cell-hub-kubeconfig", "manifests/hub"),
+            Self::Admin => (PlaneKind::Hub, "--admin-kubeconfig", "manifests/hub"),
+            Self::KarmadaHost => (
+                PlaneKind::Cell,
+                "--karmada-host-kubeconfig",
+                "a role that may list deployments.apps",
+            ),
+        }
+    }
+
     /// The kind of the plane.
     pub const fn kind(self) -> PlaneKind {
-        match self {
-            Self::Project => PlaneKind::Project,
-            Self::Cell | Self::KarmadaHost => PlaneKind::Cell,
-            Self::Hub | Self::CellHub | Self::Admin => PlaneKind::Hub,
-        }
+        self.row().0
     }
 
     /// The flag that gives its kubeconfig.
     pub const fn flag(self) -> &'static str {
-        match self {
-            Self::Hub => "--hub-kubeconfig",
-            Self::Project => "--project-kubeconfig",
-            Self::Cell => "--cell-kubeconfig",
-            Self::CellHub => "--cell-hub-kubeconfig",
-            Self::Admin => "--admin-kubeconfig",
-            Self::KarmadaHost => "--karmada-host-kubeconfig",
-        }
+        self.row().1
     }
 
     /// The manifests with the roles of the user.
     pub const fn folder(self) -> &'static str {
-        match self {
-            Self::Hub | Self::CellHub | Self::Admin => "manifests/hub",
-            Self::Project => "manifests/project",
-            Self::Cell => "manifests/cell",
-            Self::KarmadaHost => "a role that may list deployments.apps",
-        }
+        self.row().2
     }
 }
 
@@ -113,10 +113,10 @@ impl Subject {
 
     /// A check that could not be made because of a failed request.
     pub(super) fn error(&self, check: Check, error: &PreflightError) -> Finding {
-        let next = error.next(self.role.flag(), self.role.folder());
+        let (text, next) = error.text_and_next(self.role.flag(), self.role.folder());
         Finding {
             absent: error.is_absent(),
-            ..self.fail(check, error.text(), next)
+            ..self.fail(check, text, next)
         }
     }
 }

@@ -94,7 +94,7 @@ fn judge(subject: &Subject, works: &[ObjectMeta], is_whole: bool) -> Finding {
             "Works that preserve their objects are being deleted and do not end, and hold their Clusters, too: {names}{more}"
         ),
         format!(
-            "if the object is not at the member any more, or the member is lost, take off the finalizers of each: kubectl \
+            "if the object is not at the member, or the member is lost, take off the finalizers of each: kubectl \
              patch works.work.karmada.io {name} -n {within} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'"
         ),
     )

@@ -219,7 +219,7 @@ impl Leaving<'_> {
             say(&left_behind(&self.cell, &self.kinds)?);
             return Ok(());
         };
-        // Without the Cluster nothing says any more which mode the cell had.
+        // Without the Cluster nothing says which mode the cell had.
         let mut objects = at_member(&self.cell, SyncMode::Push, &self.kinds)?;
         if self.others.is_empty() {
             objects.extend(at_member(&self.cell, SyncMode::Pull, &self.kinds)?);

@@ -53,7 +53,7 @@ fn names(kind: &FederatedKind, object: &Value, words: &mut Interner<str>) -> Box
 /// The metadata of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretMark {
-    /// Its resourceVersion: another one may have other values.
+    /// resourceVersion of the Secret: another one may have other values.
     pub version: Box<str>,
     /// True if it came from the hub by Karmada, which then has it.
     pub is_delivered: bool,

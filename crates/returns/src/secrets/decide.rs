@@ -94,11 +94,11 @@ impl Version {
 /// A Secret that was just read at the member.
 #[derive(Debug, Clone)]
 pub struct Body {
-    /// Its name.
+    /// Name of the Secret.
     pub name: Arc<str>,
     /// The Secret.
     pub object: DynamicObject,
-    /// Its version.
+    /// Version of the Secret.
     pub version: Version,
 }
 

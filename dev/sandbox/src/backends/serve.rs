@@ -5,12 +5,14 @@ use super::{
     store::{Kind, Objects},
 };
 use crate::cache;
+use fedgate_karmada::Object;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -116,35 +118,22 @@ async fn settle(plane: &str, client: &Client, objects: &mut Objects, backend: Ba
 
 /// Executes a write; returns the object as it is now.
 async fn perform(client: Client, act: Act) -> Result<(Kind, Value), String> {
-    let api = |kind: Kind, namespace: &str| -> Api<DynamicObject> {
-        Api::namespaced_with(client.clone(), namespace, &kind.resource())
-    };
+    let Act {
+        kind,
+        object,
+        is_status,
+    } = act;
+    let api: Api<DynamicObject> = Api::namespaced_with(client, object.namespace(), &kind.resource());
     let call = async {
-        let (kind, answer) = match act {
-            Act::Create { kind, object } => {
-                let object: DynamicObject = serde_json::from_value(object).map_err(|e| e.to_string())?;
-                let namespace = object.metadata.namespace.clone().unwrap_or_default();
-                let created = api(kind, &namespace)
-                    .create(&PostParams::default(), &object)
-                    .await;
-                (kind, created)
-            }
-            Act::Status {
-                kind,
-                namespace,
-                name,
-                patch,
-            } => {
-                let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
-                (
-                    kind,
-                    api(kind, &namespace).patch_status(&name, &params, &patch).await,
-                )
-            }
+        let answer = if is_status {
+            let (params, patch) = (PatchParams::default(), Patch::Merge(&object));
+            api.patch_status(object.name(), &params, &patch).await
+        } else {
+            let new = DynamicObject::deserialize(&object).map_err(|e| e.to_string())?;
+            api.create(&PostParams::default(), &new).await
         };
-        answer
-            .map(|object| (kind, json!(object)))
-            .map_err(|e| e.to_string())
+        let answer = answer.map(|object| (kind, json!(object)));
+        answer.map_err(|e| e.to_string())
     };
     tokio::time::timeout(ANSWER_LIMIT, call)
         .await

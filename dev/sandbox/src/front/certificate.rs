@@ -1,63 +1,27 @@
 //! The user that a client certificate names, as a kube-apiserver reads it: common name and organizations.
 
 use super::identity::Identity;
+use fedgate_kubeconfig::der::{self, Elements};
 
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-const OBJECT_ID: u8 = 0x06;
-const VERSION: u8 = 0xa0;
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
 /// The user of a certificate that has been verified; `None` if it names none.
 pub(crate) fn user(certificate: &[u8]) -> Option<Identity> {
-    let (content, _) = tagged(certificate, SEQUENCE)?;
-    let (mut rest, _) = tagged(content, SEQUENCE)?;
-    if rest.first() == Some(&VERSION) {
-        rest = element(rest)?.2;
-    }
-    // Serial number, algorithm, issuer, validity.
-    for _ in 0..4 {
-        rest = element(rest)?.2;
-    }
-    let (mut names, _) = tagged(rest, SEQUENCE)?;
+    let (_, subject) = der::certificate(certificate)?.nth(4)?;
     let (mut user, mut groups) = (None, Vec::new());
-    while !names.is_empty() {
-        let (set, next) = tagged(names, SET)?;
-        let (pair, _) = tagged(set, SEQUENCE)?;
-        let (kind, text) = tagged(pair, OBJECT_ID)?;
-        let text = String::from_utf8(element(text)?.1.to_vec()).ok()?;
+    for (_, set) in Elements(subject) {
+        let (_, pair) = Elements(set).next()?;
+        let mut pair = Elements(pair);
+        let ((_, kind), (_, text)) = (pair.next()?, pair.next()?);
+        let text = String::from_utf8(text.to_vec()).ok()?;
         if kind == COMMON_NAME {
             user = Some(text);
         } else if kind == ORGANIZATION {
             groups.push(text);
         }
-        names = next;
     }
     Some(Identity { user: user?, groups })
-}
-
-/// The first element, if it has that tag: its content, and what follows it.
-fn tagged(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (found, content, rest) = element(input)?;
-    (found == tag).then_some((content, rest))
-}
-
-/// The first element of DER: its tag, its content, and what follows it.
-fn element(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&tag, input) = input.split_first()?;
-    let (&first, mut input) = input.split_first()?;
-    let mut length = usize::from(first & 0x7f);
-    if first & 0x80 != 0 {
-        let (bytes, rest) = input.split_at_checked(length)?;
-        if bytes.len() > 4 {
-            return None;
-        }
-        length = bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
-        input = rest;
-    }
-    let (content, rest) = input.split_at_checked(length)?;
-    Some((tag, content, rest))
 }
 
 #[cfg(test)]

@@ -163,7 +163,7 @@ async fn suspend(core: &Client, project: &DynamicObject, reason: Option<&str>) -
         .as_array()
         .is_some_and(|all| !all.is_empty());
     if was != reason.is_some() {
-        let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let time = conditions::time(Timestamp::now());
         let one = |reason| json!({"reason": reason, "suspendedAt": time, "reinstateAuthority": "Operator"});
         let all: Vec<Value> = reason.map(one).into_iter().collect();
         patch(core, project, json!({"status": {"suspensions": all}})).await?;
@@ -246,9 +246,9 @@ async fn say(core: &Client, project: &DynamicObject, said: Said<'_>) -> kube::Re
 
 /// Writes the condition unless the object has it.
 async fn write(api: &Api<DynamicObject>, object: &DynamicObject, said: Said<'_>) -> kube::Result<()> {
-    let before = conditions::of(&object.data);
-    let list = conditions::with(before.clone(), said, None, Timestamp::now());
-    if list == before {
+    let before = &object.data["status"]["conditions"];
+    let list = conditions::with(before, said, Timestamp::now());
+    if list == *before {
         return Ok(());
     }
     let patch = json!({"metadata": {"uid": object.metadata.uid}, "status": {"conditions": list}});

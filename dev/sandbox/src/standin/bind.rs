@@ -115,11 +115,7 @@ async fn deliver(world: &World, binding: &Arc<Value>) -> Result<Arc<Value>, Step
     let is_changed = !world.is_done(binding);
     let binding = depend(world, binding, &template, is_changed).await?;
     if is_changed {
-        let kept = works::keep(world, &template, &binding).await;
-        if let Err(StepError::Refused(reason)) = &kept {
-            world.warn(&template, "SyncWorkFailed", reason).await;
-        }
-        kept?;
+        works::keep(world, &template, &binding).await?;
         world.set_done(&binding);
     }
     Ok(binding)
@@ -144,17 +140,9 @@ async fn depend(
     let mut binding = Arc::clone(binding);
     let script = interpret::script(world, &kind_of(template), Operation::DependencyInterpretation);
     if let Some(script) = script.filter(|_| is_changed) {
-        let found = match world.lua.get_dependencies(&script, template) {
-            Ok(found) => found
-                .iter()
-                .map(|dependency| json!(dependency))
-                .collect::<Vec<_>>(),
-            Err(error) => {
-                let error = format!("GetDependencies: {error}");
-                world.warn(template, "GetDependenciesFailed", &error).await;
-                return Err(StepError::Refused(error));
-            }
-        };
+        let found = world.lua.get_dependencies(&script, template);
+        let found = found.map_err(|error| StepError::Refused(format!("GetDependencies: {error}")))?;
+        let found: Vec<Value> = found.iter().map(|dependency| json!(dependency)).collect();
         if let Some(patch) = binding::record(&binding, &found) {
             binding = Arc::new(world.hub.merge(&binding, patch).await?);
         }
@@ -248,26 +236,13 @@ async fn aggregate(world: &World, kind: &Kind, template: &Value, items: &[Value]
         return Ok(());
     };
     let aggregated = world.lua.aggregate_status(&script, template, items);
-    let aggregated = aggregated.map_err(|error| StepError::Refused(format!("AggregateStatus: {error}")));
-    let written = match aggregated {
-        Ok(aggregated) if aggregated["status"] == template["status"] => return Ok(()),
-        Ok(mut aggregated) => {
-            let mut next = template.clone();
-            next["status"] = aggregated["status"].take();
-            world
-                .hub
-                .send(&ObjectRef::of(template), Call::ReplaceStatus(&next))
-                .await
-        }
-        Err(error) => Err(error),
-    };
-    if let Err(error) = written {
-        if !error.lost_race() {
-            world
-                .warn(template, "AggregateStatusFailed", &error.reason())
-                .await;
-        }
-        return Err(error);
+    let mut aggregated =
+        aggregated.map_err(|error| StepError::Refused(format!("AggregateStatus: {error}")))?;
+    if aggregated["status"] == template["status"] {
+        return Ok(());
     }
-    Ok(())
+    let mut next = template.clone();
+    next["status"] = aggregated["status"].take();
+    let call = Call::ReplaceStatus(&next);
+    world.hub.send(&ObjectRef::of(template), call).await.map(drop)
 }

@@ -77,7 +77,7 @@ impl Delivery<'_> {
         }
         let reflected = match self.observed.as_deref().filter(|_| outcome.is_ok()) {
             Some(observed) if observed.annotation(names::WORK_NAME) == Some(&*key.name) => {
-                self.reflect(observed).await?
+                self.reflect(observed)?
             }
             _ => status["manifestStatuses"].clone(),
         };
@@ -118,25 +118,11 @@ impl Delivery<'_> {
     }
 
     /// Status and health of the member's object, for the status of the Work.
-    async fn reflect(&self, observed: &Value) -> Result<Value, StepError> {
-        let (world, member) = (self.world, &self.member.name);
-        match interpret::reflect(world, self.kind(), observed) {
-            Ok(status) => {
-                let health = interpret::health(world, self.kind(), observed);
-                Ok(work::reflected(self.work, status.as_ref(), health))
-            }
-            Err(error) => {
-                let error = StepError::Refused(format!("ReflectStatus: {error}"));
-                if let Some(template) = world.hub.get(&self.at) {
-                    let note = format!(
-                        "Reflect status for object({}) of {member} failed, err: {error}.",
-                        self.at
-                    );
-                    world.warn(&template, "ReflectStatusFailed", &note).await;
-                }
-                Err(error)
-            }
-        }
+    fn reflect(&self, observed: &Value) -> Result<Value, StepError> {
+        let status = interpret::reflect(self.world, self.kind(), observed);
+        let status = status.map_err(|error| StepError::Refused(format!("ReflectStatus: {error}")))?;
+        let health = interpret::health(self.world, self.kind(), observed);
+        Ok(work::reflected(self.work, status.as_ref(), health))
     }
 
     /// Does at the member what the end of the Work asks for: the object goes, or stays without Karmada's keys. At a

@@ -5,8 +5,7 @@ use super::{
     world::{Call, Plane, StepError, World, now},
 };
 use fedgate_karmada::{Object, condition::Condition, list, names};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
-use kube::Client;
+use kube::{Client, discovery::Discovery};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
@@ -20,15 +19,10 @@ const PATIENCE: u32 = 3;
 pub(super) async fn watch_member(world: Arc<World>, plane: Arc<Plane>) {
     let (member, client) = (&plane.name, &plane.client);
     let mut bad = 0;
-    let mut built_in = Vec::new();
     let mut space = None;
     loop {
         bad = if answers(client).await { 0 } else { bad + 1 };
-        let kinds = if bad == 0 {
-            kinds(client, &mut built_in).await
-        } else {
-            None
-        };
+        let kinds = if bad == 0 { kinds(client).await } else { None };
         if let Err(error) = keep_space(&world, member, &mut space).await {
             tracing::debug!(member, %error, "the namespace of a member's Works could not be made");
         }
@@ -51,45 +45,22 @@ async fn answers(client: &Client) -> bool {
     )
 }
 
-/// The kinds that the member serves, as Karmada lists them; `None` if the member does not say. Kubernetes' own never
-/// change: they are asked for once and kept in `built_in`.
-async fn kinds(client: &Client, built_in: &mut Vec<Value>) -> Option<Value> {
-    let first = built_in.is_empty();
-    let (mut own, mut other) = (Vec::new(), Vec::new());
-    if first {
-        for version in client.list_core_api_versions().await.ok()?.versions {
-            let served = client.list_core_api_resources(&version).await.ok()?;
-            own.push(enablement(&version, &served));
+/// The kinds that the member serves, as Karmada lists them; `None` if the member does not say.
+async fn kinds(client: &Client) -> Option<Value> {
+    let discovery = Discovery::new(client.clone()).run_aggregated().await.ok()?;
+    let mut all = Vec::new();
+    for group in discovery.groups_alphabetical() {
+        for served in group.versions().map(|version| group.versioned_resources(version)) {
+            let Some((first, _)) = served.first() else {
+                continue;
+            };
+            let resources = served.iter();
+            let resources = resources.map(|(kind, _)| json!({"name": kind.plural, "kind": kind.kind}));
+            let resources: Vec<Value> = resources.collect();
+            all.push(json!({"groupVersion": first.api_version, "resources": resources}));
         }
     }
-    for group in client.list_api_groups().await.ok()?.groups {
-        let is_own = is_built_in(&group.name);
-        for version in group.versions.iter().map(|version| &version.group_version) {
-            if !is_own || first {
-                let served = client.list_api_group_resources(version).await.ok()?;
-                let list = if is_own { &mut own } else { &mut other };
-                list.push(enablement(version, &served));
-            }
-        }
-    }
-    built_in.extend(own);
-    Some(built_in.iter().cloned().chain(other).collect())
-}
-
-/// True for Kubernetes' own groups.
-fn is_built_in(group: &str) -> bool {
-    !group.contains('.') || group.ends_with(".k8s.io")
-}
-
-fn enablement(version: &str, served: &APIResourceList) -> Value {
-    let resources = served
-        .resources
-        .iter()
-        .filter(|resource| !resource.name.contains('/'));
-    let resources: Vec<Value> = resources
-        .map(|resource| json!({"name": resource.name, "kind": resource.kind}))
-        .collect();
-    json!({"groupVersion": version, "resources": resources})
+    Some(Value::Array(all))
 }
 
 /// Makes the namespace of the Works of a member that has joined, and deletes that of one that has left: the one that it had

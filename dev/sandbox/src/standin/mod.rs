@@ -26,7 +26,6 @@ mod bind;
 mod deliver;
 mod health;
 mod interpret;
-mod queue;
 mod refs;
 mod template;
 mod wake;
@@ -41,6 +40,7 @@ use crate::{
 use anyhow::anyhow;
 use futures::{
     Stream, StreamExt,
+    channel::mpsc,
     stream::{self, SelectAll},
 };
 use kube::{
@@ -48,18 +48,22 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
     discovery,
 };
-use kube_runtime::watcher::Event;
+use kube_runtime::{scheduler, watcher::Event};
 use refs::{BINDING, CLUSTER_BINDING, CLUSTER_POLICY, KARMADA, Kind, ObjectRef, POLICY, WORK};
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::{
-    sync::mpsc,
-    task::{JoinError, JoinSet},
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
 };
+use tokio::task::{JoinError, JoinSet};
 use world::{Plane, StepError, World};
 
-/// Reconciles that run concurrently.
+/// Reconciles that run concurrently, each of another object.
 const WORKERS: usize = 16;
+/// Time until a failed reconcile is repeated, which doubles with each further failure, and the longest such time.
+const RETRY: (Duration, Duration) = (Duration::from_millis(15), Duration::from_secs(2));
 /// Consecutive failures after which a reconcile logs a warning.
 const WORTH_A_WARNING: u32 = 8;
 const UNTIL_SERVED: Duration = Duration::from_millis(250);
@@ -85,27 +89,51 @@ pub(super) async fn play(args: &StandInArgs) -> anyhow::Result<()> {
 /// The hub serves the Karmada kinds that the stand-in reads and writes. A member's name is that of its Cluster object, which the
 /// client that joins the member creates; until it exists, nothing is delivered. The stand-in waits for API servers that are down.
 async fn run(hub: Client, members: BTreeMap<String, Client>) -> JoinError {
-    let (started, mut to_watch) = mpsc::unbounded_channel();
-    let world = Arc::new(World::new(hub, members, started));
+    let (started, mut to_watch) = mpsc::unbounded();
+    let (enqueued, requests) = mpsc::unbounded();
+    let world = Arc::new(World::new(hub, members, started, enqueued));
     for kind in KARMADA {
         world.watch(&world.hub, kind);
     }
     for kind in ["v1/Namespace", "v1/ConfigMap", "v1/Secret"] {
         world.watch_everywhere(kind);
     }
-    let mut tasks = JoinSet::new();
+    let mut probes = JoinSet::new();
     for member in world.members.values() {
-        tasks.spawn(health::watch_member(Arc::clone(&world), Arc::clone(member)));
+        probes.spawn(health::watch_member(Arc::clone(&world), Arc::clone(member)));
     }
-    for _ in 0..WORKERS {
-        tasks.spawn(work(Arc::clone(&world)));
-    }
+    let mut queue = pin!(scheduler::scheduler(requests));
+    let mut passes = JoinSet::new();
+    // The objects that are reconciled now, and those whose last reconcile has failed, with the number of failures in a row.
+    let (mut running, mut failures) = (HashSet::new(), HashMap::new());
     let mut watches = SelectAll::new();
     loop {
+        let due = async {
+            queue
+                .as_mut()
+                .hold_unless(|key| !running.contains(key))
+                .next()
+                .await
+        };
         tokio::select! {
-            Some((plane, kind)) = to_watch.recv() => watches.push(watch(plane, kind).boxed()),
+            Some((plane, kind)) = to_watch.next() => watches.push(watch(plane, kind).boxed()),
             Some((plane, kind, event)) = watches.next() => observe(&world, &plane, &kind, event),
-            Some(Err(error)) = tasks.join_next() => return error,
+            Some(key) = due, if passes.len() < WORKERS => {
+                running.insert(key.clone());
+                let world = Arc::clone(&world);
+                passes.spawn(async move {
+                    let outcome = pass(&world, &key).await;
+                    (key, outcome)
+                });
+            }
+            Some(ended) = passes.join_next() => match ended {
+                Ok((key, outcome)) => {
+                    running.remove(&key);
+                    settle(&world, &mut failures, key, outcome);
+                }
+                Err(error) => return error,
+            },
+            Some(Err(error)) = probes.join_next() => return error,
         }
     }
 }
@@ -143,19 +171,27 @@ fn observe(world: &World, plane: &Plane, kind: &str, event: Event<Value>) {
     }
 }
 
-async fn work(world: Arc<World>) {
-    loop {
-        let key = world.queue.next().await;
-        let outcome = pass(&world, &key).await;
-        let failures = world.queue.done(key.clone(), outcome.is_err());
-        if let Err(error) = outcome {
-            if failures == WORTH_A_WARNING {
-                tracing::warn!(%key, reason = error.reason(), "a pass keeps failing");
-            } else {
-                tracing::debug!(%key, reason = error.reason(), failures, "a pass is tried again");
-            }
-        }
+/// Records the end of a reconcile; one that has failed is repeated after a delay.
+fn settle(
+    world: &World,
+    failures: &mut HashMap<ObjectRef, u32>,
+    key: ObjectRef,
+    outcome: Result<(), StepError>,
+) {
+    let Err(error) = outcome else {
+        failures.remove(&key);
+        return;
+    };
+    let count = failures.entry(key.clone()).or_default();
+    *count += 1;
+    if *count == WORTH_A_WARNING {
+        tracing::warn!(%key, reason = error.reason(), "a pass keeps failing");
+    } else {
+        tracing::debug!(%key, reason = error.reason(), failures = *count, "a pass is tried again");
     }
+    let (first, longest) = RETRY;
+    let delay = first.saturating_mul(1 << (*count - 1).min(10)).min(longest);
+    world.enqueue(key, delay);
 }
 
 async fn pass(world: &World, key: &ObjectRef) -> Result<(), StepError> {

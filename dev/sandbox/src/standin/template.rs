@@ -83,13 +83,6 @@ async fn apply(world: &World, template: Arc<Value>, policy: &Value) -> Result<()
     let desired = binding::of(&template, policy, &permanent_id(&id));
     let earlier = world.hub.get(&ObjectRef::of(&desired));
     if earlier.is_some_and(|existing| binding::is_of_earlier(&existing, &desired)) {
-        let note = format!(
-            "Apply policy({}/{}) failed: failed to update binding due to different owner reference UID, will try again \
-             later after binding is garbage collected, see https://github.com/karmada-io/karmada/issues/2090",
-            policy.namespace(),
-            policy.name()
-        );
-        world.warn(&template, "ApplyPolicyFailed", &note).await;
         let name = desired.name();
         return Err(StepError::Wait(format!(
             "binding {name} of another object is not collected yet"

@@ -17,7 +17,7 @@ use fedgate_karmada::{
     work,
 };
 use serde_json::Value;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Enqueues the objects that depend on a changed object.
 pub(super) fn changed(world: &World, plane: &Plane, kind: &str, change: &Change) {
@@ -92,13 +92,14 @@ fn binding(world: &World, change: &Change, latest: &Value) {
             .get(&at)
             .is_some_and(|later| later.uid() != resource["uid"])
         {
-            world.queue.add(at);
+            world.enqueue(at, Duration::ZERO);
         }
         for need in binding::required_by(latest) {
             let text = |key: &str| need[key].as_str().unwrap_or_default();
-            world
-                .queue
-                .add(ObjectRef::to_binding(text("namespace"), text("name")));
+            world.enqueue(
+                ObjectRef::to_binding(text("namespace"), text("name")),
+                Duration::ZERO,
+            );
         }
     }
 }
@@ -134,7 +135,7 @@ fn cluster(world: &World, change: &Change, latest: &Value) {
 fn work(world: &World, latest: &Value) {
     world.wake(latest);
     if let Some((namespace, name)) = work::binding(latest) {
-        world.queue.add(ObjectRef::to_binding(namespace, name));
+        world.enqueue(ObjectRef::to_binding(namespace, name), Duration::ZERO);
     }
 }
 
@@ -164,8 +165,8 @@ fn template(world: &World, change: &Change, latest: &Value) {
             world.wake(&binding);
         }
     }
-    world.queue.add(at.binding());
-    world.queue.add(at);
+    world.enqueue(at.binding(), Duration::ZERO);
+    world.enqueue(at, Duration::ZERO);
 }
 
 fn specification(object: &Value) -> Value {

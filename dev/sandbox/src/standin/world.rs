@@ -1,14 +1,14 @@
 //! Shared state of all reconciles: planes with their caches, and the calls to API servers.
 
-use super::{
-    queue::Queue,
-    refs::{CLUSTER, Kind, ObjectRef},
+use super::refs::{CLUSTER, Kind, ObjectRef};
+use crate::{
+    cache::{Cache, Change},
+    conditions::time,
 };
-use crate::cache::{Cache, Change};
 use fedgate_api::names::short_hash;
 use fedgate_karmada::Object;
 use fedgate_kinds::lua::Host;
-use k8s_openapi::api::core::v1::ObjectReference;
+use futures::channel::mpsc::UnboundedSender;
 use kube::{
     Client, Resource,
     api::{
@@ -17,10 +17,7 @@ use kube::{
     },
     core::Request,
 };
-use kube_runtime::{
-    events::{Event, EventType, Recorder, Reporter},
-    watcher,
-};
+use kube_runtime::{scheduler::ScheduleRequest, watcher};
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
 use std::{
@@ -28,7 +25,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 
@@ -229,16 +226,14 @@ pub(super) struct World {
     pub(super) hub: Arc<Plane>,
     /// The members by name.
     pub(super) members: BTreeMap<String, Arc<Plane>>,
-    /// The objects to reconcile.
-    pub(super) queue: Arc<Queue>,
     /// Runs the interpreters' scripts.
     pub(super) lua: Host,
     /// Writes that changed nothing more, by Work: the wanted and the observed content.
     pub(super) settled: Mutex<HashMap<ObjectRef, (Value, Value)>>,
     /// UID and generation of each binding whose Works exist, and of each policy whose unmatched claims are removed.
     done: Mutex<HashMap<ObjectRef, [Value; 2]>>,
-    recorder: Recorder,
     started: UnboundedSender<(Arc<Plane>, Kind)>,
+    queue: UnboundedSender<ScheduleRequest<ObjectRef>>,
 }
 
 fn state(object: &Value) -> [Value; 2] {
@@ -246,28 +241,24 @@ fn state(object: &Value) -> [Value; 2] {
 }
 
 impl World {
-    /// Creates the shared state. Kinds that must be watched are sent to `started`.
+    /// Creates the shared state. Kinds that must be watched are sent to `started`, objects to reconcile to `queue`.
     pub(super) fn new(
         hub: Client,
         members: BTreeMap<String, Client>,
         started: UnboundedSender<(Arc<Plane>, Kind)>,
+        queue: UnboundedSender<ScheduleRequest<ObjectRef>>,
     ) -> Self {
-        let reporter = Reporter {
-            controller: "karmada-stand-in".to_owned(),
-            instance: None,
-        };
         let members = members.into_iter();
         Self {
-            recorder: Recorder::new(hub.clone(), reporter),
             hub: Plane::new("", hub),
             members: members
                 .map(|(name, client)| (name.clone(), Plane::new(&name, client)))
                 .collect(),
-            queue: Arc::default(),
             lua: Host::new(),
             settled: Mutex::default(),
             done: Mutex::default(),
             started,
+            queue,
         }
     }
 
@@ -280,7 +271,7 @@ impl World {
         if let Entry::Vacant(entry) = plane.kinds.write().entry(kind.to_owned()) {
             entry.insert(Watched::default());
             // The receiver is closed only when the stand-in ends.
-            let _ = self.started.send((Arc::clone(plane), kind.to_owned()));
+            let _ = self.started.unbounded_send((Arc::clone(plane), kind.to_owned()));
         }
     }
 
@@ -293,7 +284,14 @@ impl World {
 
     /// Enqueues an object of the hub.
     pub(super) fn wake(&self, object: &Value) {
-        self.queue.add(ObjectRef::of(object));
+        self.enqueue(ObjectRef::of(object), Duration::ZERO);
+    }
+
+    /// Enqueues an object after a delay; one that is being reconciled is reconciled again afterwards.
+    pub(super) fn enqueue(&self, message: ObjectRef, delay: Duration) {
+        let run_at = Instant::now() + delay;
+        // The receiver is closed only when the stand-in ends.
+        let _ = self.queue.unbounded_send(ScheduleRequest { message, run_at });
     }
 
     /// The Cluster of a member.
@@ -331,29 +329,11 @@ impl World {
             None => Ok(()),
         }
     }
-
-    /// Records a warning Event for an object of the hub. A failure to record it is only logged.
-    pub(super) async fn warn(&self, object: &Value, reason: &str, note: &str) {
-        let meta = &object["metadata"];
-        let reference = json!({"apiVersion": object["apiVersion"], "kind": object["kind"],
-            "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]});
-        let reference: ObjectReference = serde_json::from_value(reference).unwrap_or_default();
-        let event = Event {
-            type_: EventType::Warning,
-            reason: reason.to_owned(),
-            note: Some(note.chars().take(1000).collect()),
-            action: "Reconciling".to_owned(),
-            secondary: None,
-        };
-        if let Err(error) = self.recorder.publish(&event, &reference).await {
-            tracing::debug!(%error, reason, "an Event could not be written");
-        }
-    }
 }
 
 /// The current time, in the format of conditions.
 pub(super) fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    time(jiff::Timestamp::now())
 }
 
 /// A permanent ID in the form of a UUID. Karmada's is random; here it is a hash of `seed`, so that a retried write has

@@ -218,7 +218,7 @@ impl State {
             }
         }
         if ending && held {
-            // Its end is another step, once nothing is claimed any more.
+            // The policy ends in another step, once nothing is claimed.
             self.karmada_again(table, policy_key);
         } else if ending {
             let mut left = meta::list(&policy, "finalizers").to_vec();

@@ -4,7 +4,7 @@ use fedgate_operations::{
     API_VERSION, CellRow, Changes, ErrorAnswer, Header, Instances, JournalRow, NoAnswer, OperationsSource,
     Overview, PlaneRow, PlaneState, ProjectDetail, ProjectRow, RefusedProject, Replica, ReplicaRole, Rows,
     StuckGroup, Time, Trace, TracedObject, Verdict,
-    query::{From, Query, TraceQuery},
+    query::{From, Query},
 };
 use parking_lot::Mutex;
 use std::{
@@ -220,15 +220,9 @@ impl OperationsSource for Fake {
         Vec::new()
     }
 
-    fn trace(&self, query: &TraceQuery) -> Result<Trace, NoAnswer> {
-        let query = query.clone();
+    fn trace(&self, object: &TracedObject) -> Result<Trace, NoAnswer> {
         Ok(Trace {
-            object: TracedObject {
-                project: query.project,
-                namespace: query.namespace,
-                kind: query.kind,
-                name: query.name,
-            },
+            object: object.clone(),
             verdict: Verdict::Whole,
             first_broken: None,
             branches: Vec::new(),

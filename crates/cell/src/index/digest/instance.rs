@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// An Instance. The parts of its spec and status add up to the whole, so fields of a newer version are preserved.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Instance {
+pub struct InstanceDigest {
     /// Creation time, in seconds since 1970.
     pub created: i64,
     /// Deletion timestamp of an Instance that is being deleted.
@@ -65,7 +65,7 @@ pub struct Owner {
 const OURS: [&str; 2] = [keys::RECOVERY, keys::GATE_START];
 
 /// Builds the digest of an Instance.
-pub fn instance(object: &DynamicObject, words: &mut Strings) -> Instance {
+pub fn instance(object: &DynamicObject, words: &mut Strings) -> InstanceDigest {
     let mut spec = object.data["spec"].clone();
     let controller = spec.as_object_mut().and_then(|spec| spec.remove("controller"));
     let controller = controller.unwrap_or_default();
@@ -78,7 +78,7 @@ pub fn instance(object: &DynamicObject, words: &mut Strings) -> Instance {
     let gates = entries(&controller["schedulingGates"]).iter();
     let gates = gates.filter_map(|gate| share(&gate["name"], words)).collect();
     let finalizers = object.finalizers().iter();
-    Instance {
+    InstanceDigest {
         created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
         deleted: object.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         generation: object.metadata.generation.unwrap_or_default(),
@@ -128,7 +128,7 @@ fn owner(object: &DynamicObject, words: &mut Strings) -> Option<Owner> {
     })
 }
 
-impl Instance {
+impl InstanceDigest {
     /// The complete spec, including `controller`.
     pub fn whole_spec(&self) -> Value {
         let mut spec: Value = serde_json::from_str(&self.spec).unwrap_or_default();

@@ -11,7 +11,7 @@ mod quota;
 
 pub use deployment::{Deployment, Spec, deployment};
 pub use hub::{HubDeployment, HubInstance, fingerprint, hub_deployment, owned_fields, write_back};
-pub use instance::{Instance, Owner, instance};
+pub use instance::{InstanceDigest, Owner, instance};
 pub use namespaces::{Namespace, namespace, place, records};
 pub use network::{
     Binding, INTERFACE, NetworkContext, SubnetClaim, binding, context, is_ready, subnet_claim,

@@ -3,7 +3,7 @@
 use super::claim::Claim;
 use crate::{
     conditions::{Verdict, gates},
-    index::digest::Instance,
+    index::digest::InstanceDigest,
 };
 use fedgate_api::{
     ConditionStatus::{False, True, Unknown},
@@ -24,7 +24,7 @@ const SLOW: Duration = Duration::from_secs(300);
 #[derive(Debug, Clone, Copy)]
 pub struct QuotaInputs<'a> {
     /// The Instance.
-    pub instance: &'a Instance,
+    pub instance: &'a InstanceDigest,
     /// True if a watch reports changes of the claim.
     pub watched: bool,
     /// A constant per Instance from 0 to 99, which spreads the intervals.
@@ -57,12 +57,12 @@ pub struct Answer {
 }
 
 /// True if quota has been granted before: only a denial revokes a grant.
-pub fn was_granted(instance: &Instance) -> bool {
+pub fn was_granted(instance: &InstanceDigest) -> bool {
     !instance.has_gate(gates::QUOTA) || instance.is(QUOTA_GRANTED)
 }
 
 /// The reason of the condition `QuotaGranted`.
-pub fn last_reason(instance: &Instance) -> Option<Reason> {
+pub fn last_reason(instance: &InstanceDigest) -> Option<Reason> {
     Reason::parse(&instance.condition(QUOTA_GRANTED)?.reason)
 }
 
@@ -177,16 +177,16 @@ mod tests {
     }
 
     /// An Instance with this condition `QuotaGranted`, behind the gate.
-    fn gated(status: ConditionStatus, reason: &str) -> Instance {
-        Instance {
+    fn gated(status: ConditionStatus, reason: &str) -> InstanceDigest {
+        InstanceDigest {
             conditions: [Condition::new(QUOTA_GRANTED, status, reason, "", at(0))].into(),
             gates: [gates::QUOTA.into()].into(),
             created: at(0).as_second(),
-            ..Instance::default()
+            ..InstanceDigest::default()
         }
     }
 
-    fn seen(instance: &Instance) -> QuotaInputs<'_> {
+    fn seen(instance: &InstanceDigest) -> QuotaInputs<'_> {
         QuotaInputs {
             instance,
             watched: true,
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn what_was_granted_stays_granted_until_it_is_denied() {
         let granted = gated(True, "QuotaAvailable");
-        let free = |instance: &Instance| Instance {
+        let free = |instance: &InstanceDigest| InstanceDigest {
             gates: [].into(),
             ..instance.clone()
         };

@@ -55,7 +55,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 struct Cell {
     deployment: Deployment,
-    instances: Vec<Instance>,
+    instances: Vec<RolloutInstance>,
     /// True if the template of the Instance at the same index is broken.
     broken: Vec<bool>,
     template_broken: bool,
@@ -85,7 +85,7 @@ impl Cell {
             "{name} is made while an object has the name"
         );
         self.made += 1;
-        self.instances.push(Instance {
+        self.instances.push(RolloutInstance {
             name: name.into(),
             uid: format!("uid-{}", self.made).into(),
             version: "1".into(),
@@ -173,7 +173,7 @@ impl Cell {
         }
     }
 
-    fn by_uid(&mut self, uid: &str) -> &mut Instance {
+    fn by_uid(&mut self, uid: &str) -> &mut RolloutInstance {
         let found = self.instances.iter_mut().find(|i| *i.uid == *uid);
         found.expect("a step names an Instance that there is")
     }
@@ -184,8 +184,9 @@ impl Cell {
 
     fn check(&self, steps: &[Step]) {
         let own = self.own();
-        let wanted = |i: &Instance| ordinal::of(NAME, i).is_some_and(|n| i.owner == own && n < self.wanted());
-        let alone = |i: &Instance| {
+        let wanted =
+            |i: &RolloutInstance| ordinal::of(NAME, i).is_some_and(|n| i.owner == own && n < self.wanted());
+        let alone = |i: &RolloutInstance| {
             let others = self.instances.iter().filter(|o| wanted(o) && o.uid != i.uid);
             others
                 .into_iter()
@@ -209,7 +210,7 @@ impl Cell {
             );
             assert!(!instance.deleting, "one that goes is asked to go: {step:?}");
         }
-        let replaced: Vec<&Instance> = now
+        let replaced: Vec<&RolloutInstance> = now
             .iter()
             .filter(|step| matches!(step.why, StepReason::Roll | StepReason::FixForward))
             .filter_map(|step| self.instances.iter().find(|i| i.name == step.instance))
@@ -218,7 +219,7 @@ impl Cell {
             replaced.is_empty() || self.hold.is_none(),
             "a hold holds every replacement"
         );
-        let served: Vec<&&Instance> = replaced.iter().filter(|i| i.served).collect();
+        let served: Vec<&&RolloutInstance> = replaced.iter().filter(|i| i.served).collect();
         assert!(served.len() <= 1, "one that has served is replaced at a time");
         if !served.is_empty() {
             assert_eq!(replaced.len(), 1, "and nothing else meanwhile");

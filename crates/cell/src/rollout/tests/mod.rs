@@ -5,7 +5,7 @@ mod making;
 mod scenarios;
 
 use super::{
-    Deployment, Instance, Owner, Policy, RolloutHold, Step, StepAction, labels::Labels, ordinal, plan,
+    Deployment, Owner, Policy, RolloutHold, RolloutInstance, Step, StepAction, labels::Labels, ordinal, plan,
 };
 use fedgate_api::keys;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ fn labels(ordinal: u32) -> Labels {
 }
 
 /// A ready Instance of the current template.
-fn ready(n: u32) -> Instance {
-    Instance {
+fn ready(n: u32) -> RolloutInstance {
+    RolloutInstance {
         name: ordinal::name(NAME, n).into(),
         uid: format!("uid-{n}").into(),
         version: "7".into(),
@@ -49,52 +49,52 @@ fn ready(n: u32) -> Instance {
 }
 
 /// An Instance that has never been ready.
-fn unready(n: u32) -> Instance {
-    Instance {
+fn unready(n: u32) -> RolloutInstance {
+    RolloutInstance {
         ready: false,
         served: false,
         ..ready(n)
     }
 }
 
-/// An Instance that has been ready and is not ready any more.
-fn down(n: u32) -> Instance {
-    Instance {
+/// An Instance that has been ready and is not ready.
+fn down(n: u32) -> RolloutInstance {
+    RolloutInstance {
         ready: false,
         ..ready(n)
     }
 }
 
-fn stale(mut instance: Instance) -> Instance {
+fn stale(mut instance: RolloutInstance) -> RolloutInstance {
     instance.current = false;
     instance
 }
 
-fn deleting(mut instance: Instance) -> Instance {
+fn deleting(mut instance: RolloutInstance) -> RolloutInstance {
     instance.deleting = true;
     instance
 }
 
-fn lost(instance: Instance) -> Instance {
-    Instance {
+fn lost(instance: RolloutInstance) -> RolloutInstance {
+    RolloutInstance {
         lost: true,
         ..deleting(instance)
     }
 }
 
-fn named(mut instance: Instance, name: &str) -> Instance {
+fn named(mut instance: RolloutInstance, name: &str) -> RolloutInstance {
     instance.name = name.into();
     instance.uid = format!("uid-{name}").into();
     instance
 }
 
-fn labelled(mut instance: Instance, key: &str, value: Option<&str>) -> Instance {
+fn labelled(mut instance: RolloutInstance, key: &str, value: Option<&str>) -> RolloutInstance {
     instance.labels = instance.labels.with(key, value);
     instance
 }
 
 /// The steps as text, without the deployment's name: `Create 0* (Missing)`.
-fn steps(deployment: &Deployment, instances: &[Instance], hold: Option<RolloutHold>) -> Vec<String> {
+fn steps(deployment: &Deployment, instances: &[RolloutInstance], hold: Option<RolloutHold>) -> Vec<String> {
     let plan = plan(deployment, instances, hold);
     plan.iter()
         .map(|step| text(step).replace(&format!("{NAME}-"), ""))

@@ -13,7 +13,7 @@ fn parallel(replicas: u32) -> Deployment {
 }
 
 #[track_caller]
-fn check(deployment: &Deployment, instances: &[Instance], expected: &[&str]) {
+fn check(deployment: &Deployment, instances: &[RolloutInstance], expected: &[&str]) {
     assert_eq!(steps(deployment, instances, None), expected);
     let mut turned = instances.to_vec();
     turned.reverse();
@@ -24,7 +24,7 @@ fn check(deployment: &Deployment, instances: &[Instance], expected: &[&str]) {
     );
 }
 
-fn patches(instances: &[Instance]) -> Vec<Value> {
+fn patches(instances: &[RolloutInstance]) -> Vec<Value> {
     let steps = plan(&deployment(2), instances, None);
     let patches = steps.into_iter().filter_map(|step| match step.act {
         StepAction::PatchLabels { patch, .. } => Some(patch),
@@ -411,7 +411,7 @@ fn s36_an_unknown_policy_does_nothing_but_labels() {
 /// A delete that depends on an Instance not being ready names the resource version that was not ready.
 #[test]
 fn a_fix_names_the_version_that_was_seen_and_a_roll_the_object_alone() {
-    let versions = |instances: &[Instance]| -> Vec<Option<Arc<str>>> {
+    let versions = |instances: &[RolloutInstance]| -> Vec<Option<Arc<str>>> {
         let steps = plan(&deployment(2), instances, None);
         let deletes = steps.into_iter().filter_map(|step| match step.act {
             StepAction::Delete { version, .. } => Some(version),

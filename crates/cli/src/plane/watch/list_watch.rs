@@ -14,7 +14,9 @@ use crate::{
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use futures::{
     Stream, StreamExt,
-    stream::{self, BoxStream},
+    channel::mpsc::{UnboundedSender, unbounded},
+    future::ready,
+    stream,
 };
 use kube::api::{ListParams, Request, WatchEvent, WatchParams};
 use serde_json::Value;
@@ -60,19 +62,18 @@ pub(super) fn list_watch(
     kind: Resource,
     params: ListParams,
 ) -> impl Stream<Item = Event> + Send + use<> {
+    let (events, sent) = unbounded();
     let watch = ListWatch {
         request: Request::new(kind.path(Some(&plane.namespace))),
         plane,
         kind,
         params,
-        state: State::Empty,
         delays: delays(),
-        delay: None,
+        events,
     };
-    stream::unfold(watch, |mut watch| async move {
-        let event = watch.step().await?;
-        Some((event, watch))
-    })
+    // Requests are sent only while somebody waits for their events.
+    let work = stream::once(watch.run()).filter_map(|()| ready(None));
+    stream::select(sent, work)
 }
 
 fn delays() -> ExponentialBackoff {
@@ -87,56 +88,48 @@ struct ListWatch {
     kind: Resource,
     request: Request,
     params: ListParams,
-    state: State,
     delays: ExponentialBackoff,
-    /// Time to wait before the next request.
-    delay: Option<Duration>,
-}
-
-enum State {
-    /// Nothing is known.
-    Empty,
-    /// Everything up to this version is known.
-    Listed(String),
-    /// A watch is open.
-    Watching(Watch),
-    /// No further request makes sense.
-    Ended,
-}
-
-struct Watch {
-    events: BoxStream<'static, kube::Result<WatchEvent<Value>>>,
-    /// Everything up to this version is known.
-    version: String,
-    opened: Instant,
+    events: UnboundedSender<Event>,
 }
 
 impl ListWatch {
-    /// The next event; `None` after the last.
-    async fn step(&mut self) -> Option<Event> {
-        if let Some(delay) = self.delay.take() {
-            tokio::time::sleep(delay).await;
-        }
-        match std::mem::replace(&mut self.state, State::Empty) {
-            State::Empty => Some(self.list().await),
-            State::Listed(version) => Some(self.open(version).await),
-            State::Watching(watch) => Some(self.read(watch).await),
-            State::Ended => None,
+    /// Lists and watches until no further request makes sense.
+    async fn run(mut self) {
+        let mut known = Ok(None);
+        loop {
+            known = match known {
+                Ok(None) => self.list().await,
+                Ok(Some(version)) => self.watch(version).await,
+                Err(error) => return self.send(Event::Ended(error)),
+            };
         }
     }
 
-    async fn list(&mut self) -> Event {
+    fn send(&self, event: Event) {
+        // The receiver is polled together with this future.
+        let _ = self.events.unbounded_send(event);
+    }
+
+    async fn pause(&mut self) {
+        if let Some(delay) = self.delays.next() {
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// Lists the objects; returns the version up to which everything is known.
+    async fn list(&mut self) -> Result<Option<String>, Error> {
         let asked = self.plane.asked("list", self.kind, "");
         match self.plane.pages(&asked, false, self.params.clone()).await {
             Ok(List { objects, version }) => {
-                self.state = State::Listed(version);
-                Event::Listed(objects)
+                self.send(Event::Listed(objects));
+                Ok(Some(version))
             }
-            Err(error) => self.failed(&error, "list"),
+            Err(error) => self.failed(&error, "list").await.map(|()| None),
         }
     }
 
-    async fn open(&mut self, version: String) -> Event {
+    /// Watches from a version on; returns the version up to which everything is known, `None` if another list has to follow.
+    async fn watch(&mut self, mut version: String) -> Result<Option<String>, Error> {
         let params = WatchParams {
             label_selector: self.params.label_selector.clone(),
             field_selector: self.params.field_selector.clone(),
@@ -145,95 +138,80 @@ impl ListWatch {
             send_initial_events: false,
         };
         let request = async {
-            let request = self
-                .request
-                .watch(&params, &version)
-                .map_err(kube::Error::BuildRequest)?;
+            let request = self.request.watch(&params, &version);
+            let request = request.map_err(kube::Error::BuildRequest)?;
             self.plane.client.request_events::<Value>(request).await
         };
-        match self.plane.bounded(request).await {
-            Ok(events) => {
-                self.state = State::Watching(Watch {
-                    events: events.boxed(),
-                    version,
-                    opened: Instant::now(),
-                });
-                Event::Opened
-            }
+        let mut events = match self.plane.bounded(request).await {
+            Ok(events) => events.boxed(),
             Err(error) => {
-                self.state = State::Listed(version);
-                self.failed(&error, "watch")
-            }
-        }
-    }
-
-    async fn read(&mut self, mut watch: Watch) -> Event {
-        let (object, is_deleted) = match tokio::time::timeout(IDLE, watch.events.next()).await {
-            Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => (object, false),
-            Ok(Some(Ok(WatchEvent::Deleted(object)))) => (object, true),
-            Ok(Some(Ok(WatchEvent::Bookmark(bookmark)))) => {
-                self.delays = delays();
-                watch.version = bookmark.metadata.resource_version;
-                self.state = State::Watching(watch);
-                return Event::Contact;
-            }
-            Ok(Some(Ok(WatchEvent::Error(status)))) => {
-                return self.failed(&kube::Error::Api(status), "watch");
-            }
-            Ok(Some(Err(error))) => {
-                if matches!(error, kube::Error::ReadEvents(_)) {
-                    self.reset_backoff(&watch);
-                    self.state = State::Listed(watch.version);
-                }
-                return self.failed(&error, "watch");
-            }
-            Ok(None) | Err(_) => {
-                if !self.reset_backoff(&watch) {
-                    self.delay = self.delays.next();
-                }
-                self.state = State::Listed(watch.version);
-                return Event::Closed;
+                self.failed(&error, "watch").await?;
+                return Ok(Some(version).filter(|_| !is_gone(&error)));
             }
         };
-        self.delays = delays();
-        let object = self.kind.typed(object);
-        let version = object.text("/metadata/resourceVersion");
-        if !version.is_empty() {
-            version.clone_into(&mut watch.version);
-        }
-        self.state = State::Watching(watch);
-        if is_deleted {
-            Event::Deleted(object.name().to_owned())
-        } else {
-            Event::Applied(object)
-        }
-    }
-
-    /// Resets the backoff if the watch has lasted for a while; true if it has.
-    fn reset_backoff(&mut self, watch: &Watch) -> bool {
-        let has_lasted = watch.opened.elapsed() >= RESET_AFTER;
-        if has_lasted {
+        self.send(Event::Opened);
+        let opened = Instant::now();
+        let failure = loop {
+            let (object, is_deleted) = match tokio::time::timeout(IDLE, events.next()).await {
+                Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => (object, false),
+                Ok(Some(Ok(WatchEvent::Deleted(object)))) => (object, true),
+                Ok(Some(Ok(WatchEvent::Bookmark(bookmark)))) => {
+                    self.delays = delays();
+                    version = bookmark.metadata.resource_version;
+                    self.send(Event::Contact);
+                    continue;
+                }
+                Ok(Some(Ok(WatchEvent::Error(status)))) => break Some(kube::Error::Api(status)),
+                Ok(Some(Err(error))) => break Some(error),
+                Ok(None) | Err(_) => break None,
+            };
+            self.delays = delays();
+            let object = self.kind.typed(object);
+            let latest = object.text("/metadata/resourceVersion");
+            if !latest.is_empty() {
+                latest.clone_into(&mut version);
+            }
+            self.send(if is_deleted {
+                Event::Deleted(object.name().to_owned())
+            } else {
+                Event::Applied(object)
+            });
+        };
+        let is_known = matches!(failure, None | Some(kube::Error::ReadEvents(_)));
+        let has_lasted = opened.elapsed() >= RESET_AFTER;
+        if is_known && has_lasted {
             self.delays = delays();
         }
-        has_lasted
+        if let Some(error) = failure {
+            self.failed(&error, "watch").await?;
+        } else {
+            self.send(Event::Closed);
+            if !has_lasted {
+                self.pause().await;
+            }
+        }
+        Ok(Some(version).filter(|_| is_known))
     }
 
-    /// Sends a failed request again after a while, unless that makes no sense.
-    fn failed(&mut self, error: &kube::Error, verb: &str) -> Event {
-        if verb == "watch" && matches!(error, kube::Error::Api(status) if status.code == GONE) {
-            // The version is gone: everything is listed again.
-            self.state = State::Empty;
-            self.delay = self.delays.next();
-            return Event::Closed;
+    /// Reports a failed request, and waits before it is sent again. An error if that makes no sense.
+    async fn failed(&mut self, error: &kube::Error, verb: &str) -> Result<(), Error> {
+        if verb == "watch" && is_gone(error) {
+            self.send(Event::Closed);
+        } else {
+            // An answer that was cut off may be whole the next time.
+            let is_undecodable = matches!(error, kube::Error::SerdeError(error) if !error.is_eof());
+            let error = self.plane.error(error, &self.plane.asked(verb, self.kind, ""));
+            if is_undecodable || matches!(error.kind, Kind::Forbidden | Kind::NotServed | Kind::NotFound) {
+                return Err(error);
+            }
+            self.send(Event::Failed(error));
         }
-        // An answer that was cut off may be whole the next time.
-        let is_undecodable = matches!(error, kube::Error::SerdeError(error) if !error.is_eof());
-        let error = self.plane.error(error, &self.plane.asked(verb, self.kind, ""));
-        if is_undecodable || matches!(error.kind, Kind::Forbidden | Kind::NotServed | Kind::NotFound) {
-            self.state = State::Ended;
-            return Event::Ended(error);
-        }
-        self.delay = self.delays.next();
-        Event::Failed(error)
+        self.pause().await;
+        Ok(())
     }
+}
+
+/// True if the server no longer has the version from which it was to watch.
+fn is_gone(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == GONE)
 }

@@ -1,12 +1,11 @@
 //! Projects from the kubeconfig files of a folder.
 
 use super::{ProjectEvent, Projects, cache::Cache};
-use crate::plane::{files::FileWatch, kubeconfig::Rules};
+use crate::plane::{credential::warn_if_open, files::FileWatch, kubeconfig::Rules};
 use futures::{Stream, stream};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -162,15 +161,4 @@ fn may_be_kubeconfig(path: &Path) -> bool {
 
 fn text(part: Option<&OsStr>) -> String {
     part.map(|t| t.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// Logs a warning for credentials that every user of this machine can read.
-pub(super) fn warn_if_open(files: &[PathBuf]) {
-    for file in files {
-        let open = std::fs::metadata(file).is_ok_and(|m| m.permissions().mode() & 0o004 != 0);
-        // The mounted service account is readable for all users of its own Pod.
-        if open && !file.starts_with("/var/run/secrets") {
-            tracing::warn!(file = %file.display(), "this credential is readable for every user of the machine; chmod 600 it");
-        }
-    }
 }

@@ -14,8 +14,8 @@ pub use milo::{Answer, Beginning, Inquiry, MiloForm, MiloSource, Questions};
 
 use super::{
     client::{Clients, Connection},
-    files::FileWatch,
-    kubeconfig::{Credential, KubeconfigError, Rules},
+    credential::{CredentialSource, FollowedCredential, warn_if_open},
+    kubeconfig::{Credential, Rules},
 };
 use crate::metrics::PlaneKind;
 use fedgate_api::names::ProjectKey;
@@ -25,7 +25,7 @@ use futures::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -128,122 +128,6 @@ pub fn discover(source: &ProjectSource, clients: &Clients, rules: Rules) -> BoxS
     }
 }
 
-/// Source of a credential, which is read again when it changes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CredentialSource {
-    /// The kubeconfig; `None` is the service account of the Pod.
-    pub kubeconfig: Option<PathBuf>,
-    /// Path to append to the server address in the kubeconfig.
-    pub below: Option<String>,
-}
-
-impl CredentialSource {
-    /// A kubeconfig file, without an appended path.
-    pub fn file(path: &Path) -> Self {
-        Self {
-            kubeconfig: Some(path.to_owned()),
-            below: None,
-        }
-    }
-
-    fn read(&self, rules: Rules) -> Result<Credential, KubeconfigError> {
-        let credential = match &self.kubeconfig {
-            Some(path) => Credential::from_file(path, rules)?,
-            None => Credential::in_cluster()?,
-        };
-        Ok(match &self.below {
-            Some(path) => credential.below(path),
-            None => credential,
-        })
-    }
-}
-
-/// A credential whose files are followed.
-struct FollowedCredential {
-    source: CredentialSource,
-    rules: Rules,
-    watch: FileWatch,
-    /// The files that decided the last result.
-    files: BTreeSet<PathBuf>,
-    last: Option<Result<Credential, KubeconfigError>>,
-}
-
-impl FollowedCredential {
-    fn new(source: CredentialSource, rules: Rules) -> Self {
-        let files: BTreeSet<PathBuf> = source.kubeconfig.iter().cloned().collect();
-        let mut watch = FileWatch::default();
-        watch.follow(files.iter().map(PathBuf::as_path));
-        Self {
-            source,
-            rules,
-            watch,
-            files,
-            last: None,
-        }
-    }
-
-    /// Reads the credential, and again if it refers to files that were not followed during the read.
-    fn read(&mut self) -> Result<Credential, KubeconfigError> {
-        let mut found = self.source.read(self.rules);
-        for _ in 0..3 {
-            match &found {
-                Ok(credential) => self.files = credential.files().iter().cloned().collect(),
-                Err(error) => self.files.extend(error.unreadable().map(Path::to_owned)),
-            }
-            if !self.watch.follow(self.files.iter().map(PathBuf::as_path)) {
-                break;
-            }
-            found = self.source.read(self.rules);
-        }
-        self.last = Some(found.clone());
-        found
-    }
-
-    /// The credential, once it is another one than was read before, or is rejected for another reason; may be cancelled.
-    /// Changes of other files in the folder also trigger a read.
-    async fn next(&mut self) -> Result<Credential, KubeconfigError> {
-        loop {
-            self.watch.changed().await;
-            let last = self.last.take();
-            let found = self.read();
-            if last.as_ref() != Some(&found) {
-                return found;
-            }
-        }
-    }
-}
-
-/// Connects by a kubeconfig (the hub's, a cell's); the returned future reads the kubeconfig again when it changes. A
-/// broken new version is logged, and the last good credential stays in use.
-pub fn connect(
-    plane: PlaneKind,
-    login: CredentialSource,
-    clients: &Clients,
-    rules: Rules,
-) -> Result<(Connection, impl Future<Output = ()> + Send + use<>), KubeconfigError> {
-    let mut login = FollowedCredential::new(login, rules);
-    let mut credential = login.read()?;
-    local::warn_if_open(credential.files());
-    let connection = Connection::new(clients.plane(plane, &credential));
-    let (handle, clients) = (connection.clone(), clients.clone());
-    let work = async move {
-        loop {
-            match login.next().await {
-                Ok(new) if new == credential => {}
-                Ok(new) => {
-                    tracing::info!(plane = plane.as_str(), file = ?login.source.kubeconfig, "credential read again");
-                    handle.replace(clients.plane(plane, &new));
-                    credential = new;
-                }
-                Err(error) => {
-                    tracing::warn!(plane = plane.as_str(), %error, "the new kubeconfig is rejected; the last good one is kept");
-                }
-            }
-        }
-    };
-    Ok((connection, work))
-}
-
 /// The one project of a kubeconfig.
 fn single(login: CredentialSource, projects: Projects, rules: Rules) -> BoxStream<'static, ProjectEvent> {
     let name = login.kubeconfig.as_ref().map(|path| path.display().to_string());
@@ -256,14 +140,11 @@ fn single(login: CredentialSource, projects: Projects, rules: Rules) -> BoxStrea
                 if let Some(event) = projects.events.pop_front() {
                     return Some((event, (login, projects, warned)));
                 }
-                let found = match login.last {
-                    None => login.read(),
-                    Some(_) => login.next().await,
-                };
+                let found = login.next().await;
                 let files = found.as_ref().map(|found| found.files().to_vec());
                 let files = files.unwrap_or_default();
                 if warned != files {
-                    local::warn_if_open(&files);
+                    warn_if_open(&files);
                 }
                 warned = files;
                 projects.put("single", || name.clone(), None, found.map_err(|e| e.to_string()));

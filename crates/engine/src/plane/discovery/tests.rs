@@ -1,11 +1,14 @@
 use super::*;
-use crate::{metrics::Families, plane::client::Limits};
+use crate::{
+    metrics::Families,
+    plane::{client::Limits, credential::connect},
+};
 use axum::body::Body;
 use futures::stream::BoxStream;
 use http::{Request, Response};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use std::{convert::Infallible, fs, sync::Arc, time::Duration};
+use std::{convert::Infallible, fs, path::Path, sync::Arc, time::Duration};
 
 struct Folder(PathBuf);
 

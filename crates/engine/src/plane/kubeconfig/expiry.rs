@@ -1,6 +1,9 @@
 //! The end of a credential, as far as it says it: of a token that is a JWT, and of certificates. Nothing is verified.
 
-use fedgate_kubeconfig::token_times;
+use fedgate_kubeconfig::{
+    der::{self, Elements},
+    token_times,
+};
 use jiff::{civil::DateTime, tz::TimeZone};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
@@ -84,39 +87,10 @@ pub(super) fn earliest(
 }
 
 /// `notAfter` of a certificate in DER, in seconds since the epoch.
-fn not_after(der: &[u8]) -> Option<i64> {
-    const SEQUENCE: u8 = 0x30;
-    const VERSION: u8 = 0xa0;
-    let (certificate, _) = element(der, SEQUENCE)?;
-    let (mut rest, _) = element(certificate, SEQUENCE)?;
-    if let Some((_, after)) = element(rest, VERSION) {
-        rest = after;
-    }
-    // Serial number, algorithm and issuer come before the validity.
-    for _ in 0..3 {
-        rest = element(rest, *rest.first()?)?.1;
-    }
-    let (validity, _) = element(rest, SEQUENCE)?;
-    let (_, after) = element(validity, *validity.first()?)?;
-    let tag = *after.first()?;
-    let (text, _) = element(after, tag)?;
+fn not_after(certificate: &[u8]) -> Option<i64> {
+    let (_, validity) = der::certificate(certificate)?.nth(3)?;
+    let (tag, text) = Elements(validity).nth(1)?;
     time(tag, std::str::from_utf8(text).ok()?)
-}
-
-/// Content of the element of this tag that begins the input, and what follows it.
-fn element(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (&found, rest) = input.split_first()?;
-    let (&first, mut rest) = rest.split_first().filter(|_| found == tag)?;
-    let mut length = usize::from(first);
-    if first >= 0x80 {
-        let count = usize::from(first & 0x7f);
-        let (bytes, after) = rest
-            .split_at_checked(count)
-            .filter(|_| (1..=4).contains(&count))?;
-        length = bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
-        rest = after;
-    }
-    rest.split_at_checked(length)
 }
 
 /// A `UTCTime` (`YYMMDDhhmmssZ`) or `GeneralizedTime` (`YYYYMMDDhhmmssZ`).

@@ -115,7 +115,7 @@ impl LeaseHandle {
         known.map(|(holder, _)| holder.clone())
     }
 
-    /// Waits until no write may be in flight any more; each renewal postpones that time.
+    /// Waits until no write can be in flight; each renewal postpones that time.
     pub async fn permit_expired(&self) {
         self.right.ends().await;
     }

@@ -15,27 +15,29 @@ use tokio::time::Instant;
 
 /// After this time without an error, the next error counts as the first.
 pub(super) const RESET_AFTER: Duration = Duration::from_mins(1);
-/// Reason why a watch fails, as far as the operator's next step depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WatchFailure {
-    /// No connection, or no answer in time.
-    Unreachable,
-    /// The connection broke during the watch.
-    Broken,
-    /// 401.
-    Unauthorized,
-    /// 403.
-    Forbidden,
-    /// 404: the kind is not served.
-    NotServed,
-    /// 410: the server no longer has the version.
-    Gone,
-    /// The response is not that of an API server.
-    Garbled,
-    /// 429: the server has too many requests.
-    Throttled,
-    /// Any other answer.
-    Failing,
+
+crate::words! {
+    /// Reason why a watch fails, as far as the operator's next step depends on it.
+    pub(super) enum WatchFailure {
+        /// No connection, or no answer in time.
+        Unreachable = "unreachable",
+        /// The connection broke during the watch.
+        Broken = "broken",
+        /// 401.
+        Unauthorized = "unauthorized",
+        /// 403.
+        Forbidden = "forbidden",
+        /// 404: the kind is not served.
+        NotServed = "not_served",
+        /// 410: the server no longer has the version.
+        Gone = "gone",
+        /// The response is not that of an API server.
+        Garbled = "garbled",
+        /// 429: the server has too many requests.
+        Throttled = "throttled",
+        /// Any other answer.
+        Failing = "failing",
+    }
 }
 
 /// True if an API server refused a request because it does not serve the kind or its API group.
@@ -102,21 +104,6 @@ impl WatchFailure {
     /// True if the watch has lost its position, so that only a new list shows the current objects.
     pub(super) fn needs_list(self) -> bool {
         matches!(self, Self::Gone | Self::Garbled)
-    }
-
-    /// The failure in a word, for answers.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::Broken => "broken",
-            Self::Unauthorized => "unauthorized",
-            Self::Forbidden => "forbidden",
-            Self::NotServed => "not_served",
-            Self::Gone => "gone",
-            Self::Garbled => "garbled",
-            Self::Throttled => "throttled",
-            Self::Failing => "failing",
-        }
     }
 
     /// Description of the failure, for logs.

@@ -102,7 +102,7 @@ impl<S: Fn(WatchEvent), R: Fn(bool)> Watch<'_, S, R> {
                         self.pages.too_slow();
                     }
                     let resumes = self.fails(&Error::InitialListFailed(error)).await;
-                    // A server may reject a token that it does not know any more, or for pages of another size.
+                    // A server may reject a token that has expired, or that is for pages of another size.
                     if !resumes || token.is_none() || code == 400 {
                         return None;
                     }

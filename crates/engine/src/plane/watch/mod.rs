@@ -92,8 +92,7 @@ pub struct WatchSpec {
 pub struct WatchStatus {
     synced: AtomicBool,
     forbidden: AtomicBool,
-    errors: AtomicU64,
-    expiries: AtomicU64,
+    restarts: AtomicU64,
     /// Time of the last event, or of the start of the watch.
     last_event: Mutex<Option<Instant>>,
     /// Highest resourceVersion that the watch has delivered.
@@ -124,7 +123,7 @@ impl WatchStatus {
 
     /// Number of times the watch failed and restarted, for any cause.
     pub fn restarts(&self) -> u64 {
-        self.restarts_by_cause().iter().map(|(_, count)| count).sum()
+        self.restarts.load(Ordering::Relaxed)
     }
 
     /// Why the watch restarts last: `gone` if the server no longer had the version (410), else `error`.
@@ -135,14 +134,6 @@ impl WatchStatus {
         }
     }
 
-    /// Number of restarts by cause: `gone` if the server no longer had the version (410), else `error`.
-    pub fn restarts_by_cause(&self) -> [(&'static str, u64); 2] {
-        [
-            ("gone", self.expiries.load(Ordering::Relaxed)),
-            ("error", self.errors.load(Ordering::Relaxed)),
-        ]
-    }
-
     /// Records that the server has answered; true if the watch had failed before.
     fn goes_on(&self) -> bool {
         self.error.lock().take().is_some()
@@ -150,12 +141,7 @@ impl WatchStatus {
 
     /// Records a failure; true if its cause differs from the previous one.
     fn fails(&self, cause: WatchFailure, text: String) -> bool {
-        let counter = if cause == WatchFailure::Gone {
-            &self.expiries
-        } else {
-            &self.errors
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
+        self.restarts.fetch_add(1, Ordering::Relaxed);
         let before = self.error.lock().replace((cause, text));
         before.is_none_or(|(known, _)| known != cause)
     }

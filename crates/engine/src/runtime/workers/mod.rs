@@ -246,7 +246,7 @@ impl Workers {
 
     /// Number of parked keys.
     #[cfg(any(test, feature = "testing"))]
-    pub fn kept(&self) -> usize {
+    pub fn entry_count(&self) -> usize {
         let suspended: usize = self.suspended.lock().values().map(BTreeSet::len).sum();
         self.stranded.lock().len() + suspended
     }

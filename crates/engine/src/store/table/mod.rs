@@ -442,7 +442,7 @@ impl<D: PartialEq> Table<D> {
 
     /// Stores a body that was read again in its row, but only if the row has the same version: decisions use the row,
     /// and writes use the body.
-    pub fn keep_body(&mut self, object: DynamicObject) {
+    pub fn store_body(&mut self, object: DynamicObject) {
         let meta = &object.metadata;
         let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
         if let Some(row) = self.get_mut(namespace.unwrap_or_default(), name.unwrap_or_default())

@@ -165,13 +165,13 @@ fn a_body_lives_until_it_is_dropped_and_lists_bring_none() {
     table.drop_body("ns", "a");
     assert!(table.get("ns", "a").unwrap().body.is_none());
     for other in [object("a", "u1", 1), object("a", "u1", 3), object("a", "u2", 2)] {
-        table.keep_body(other);
+        table.store_body(other);
         assert!(
             table.get("ns", "a").unwrap().body.is_none(),
             "not that of the row"
         );
     }
-    table.keep_body(object("a", "u1", 2));
+    table.store_body(object("a", "u1", 2));
     assert!(table.get("ns", "a").unwrap().body.is_some());
 }
 

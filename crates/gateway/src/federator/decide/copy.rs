@@ -59,7 +59,7 @@ pub(super) fn sync(p: &Pass<'_>, memory: &mut Memory) -> CopyStep {
     let moves =
         copy.digest.routed != Routed::Nowhere && copy.digest.route().as_ref() != Some(&destination.route);
     let differs = differs(s, source, copy, memory) || copy.digest.route().is_none();
-    // An object that names another place keeps the copy that it has.
+    // The copy of an object that names another place stays as it is.
     let (moves, differs) = (moves && s.asks_for.is_none(), differs && s.asks_for.is_none());
     if (moves || differs) && !furnished {
         return WAIT;
@@ -79,7 +79,7 @@ pub(super) fn sync(p: &Pass<'_>, memory: &mut Memory) -> CopyStep {
     if differs {
         return update(p, copy, None, memory);
     }
-    // The hub has the payload that it rejected before, or the payload that was applied instead.
+    // The copy has the payload, so that a rejection of it no longer counts.
     memory.refused = None;
     if !s.complete {
         return WAIT;

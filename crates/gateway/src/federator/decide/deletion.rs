@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Deletes the copy, waits for its binding, companions and city policy, and removes the finalizers.
 pub(super) fn delete(p: &Pass<'_>, memory: &mut Memory) -> CopyStep {
     let Pass { s, source, now, .. } = *p;
-    memory.bound |= s.binding.is_some();
+    memory.is_binding_settled |= s.binding.is_some();
     memory.member.note_binding(s.binding.as_ref());
     // While a guard of its kind holds the deletion its tenant is told, and the hub is asked nothing.
     if let Some(held) = conditions::deletion_held(s, source) {
@@ -51,7 +51,7 @@ pub(super) fn delete(p: &Pass<'_>, memory: &mut Memory) -> CopyStep {
     if s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released {
         return wait_for_cells(p, memory);
     }
-    if !memory.bound && !released {
+    if !memory.is_binding_settled && !released {
         return CopyStep::ConfirmGone;
     }
     // After `--release-after` garbage collection removes what the cells still hold: companions and policy stay as

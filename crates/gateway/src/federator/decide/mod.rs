@@ -177,7 +177,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Pe
     let mut next = Requeue::AwaitChange;
     // An invalid deployment changes nothing on the hub, and the status of its copy is returned as usual.
     let is_valid = conditions::invalid(s, source).is_none() && !s.lacks_api() && !s.lacks_sources();
-    if (is_valid || keeps_member(s, source)) && s.hub_state != HubNamespaceState::Claimed {
+    if (is_valid || retains_member(s, source)) && s.hub_state != HubNamespaceState::Claimed {
         if s.hub.is_none() {
             return WAIT;
         }
@@ -200,7 +200,7 @@ fn carry(p: &Pass<'_>, is_valid: bool, memory: &mut Memory) -> CopyStep {
         return WAIT;
     }
     if let Some(effect) = announce(s, source).filter(|_| is_valid && !s.suspended) {
-        // The city counts as announced once this patch is answered; the copy follows in the next pass.
+        // The city is announced once this patch is answered. The copy follows in the next pass.
         return act(effect, memory.clone());
     }
     // The copy of an object that lives at one member ends step by step (`single_member::orphan`).
@@ -225,10 +225,13 @@ fn is_anothers(copy: &Row<HubCopy>, source: &Row<Source>) -> bool {
     !copy.deleting && from.is_some_and(|uid| *uid != source.uid)
 }
 
-/// True if a spec is refused of an object that has its member: its copy stays on its way, with the spec that it has.
-fn keeps_member(s: &Snapshot, source: &Row<Source>) -> bool {
+/// True if the copy stays on its way to its one member with its last spec, because the new spec is refused.
+fn retains_member(s: &Snapshot, source: &Row<Source>) -> bool {
     let has_member = s.single_member.as_ref().is_some_and(|at| at.pinned().is_some());
-    has_member && s.copy.is_some() && s.keeps_spec(source) && conditions::misplaced(s, source).is_none()
+    has_member
+        && s.copy.is_some()
+        && s.retains_last_spec(source)
+        && conditions::misplaced(s, source).is_none()
 }
 
 fn has_finalizer(source: &Row<Source>, finalizer: &str) -> bool {
@@ -282,7 +285,7 @@ fn announce(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
             let error = found
                 .error
                 .as_ref()
-                .map(|(reason, message)| references::error_text(reason, message));
+                .map(|(reason, message)| references::error_text(reason.as_str(), message));
             let expected = match (&found.expected, any) {
                 (_, false) => None,
                 (Some(list), true) => Some(references::expected_text(&s.companion_kinds, list)),
@@ -315,7 +318,8 @@ fn announce(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
         metadata["finalizers"] = json!(finalizers);
     }
     if finalizers != before || own_hub.is_some() {
-        // The list is replaced as a whole, so it must be the one that was read; and of two gateways one names its hub.
+        // The patch replaces the whole list, so it names the version that was read. Of two gateways that name their hubs, one
+        // succeeds.
         metadata["resourceVersion"] = json!(source.resource_version());
     }
     let write = Write::Merge {

@@ -18,27 +18,27 @@ use crate::{
         decide::{Case, CopyWrite, MemberStep, Spec},
     },
 };
-use fedgate_api::keys;
+use fedgate_api::{Reason, keys};
 use fedgate_engine::plan::{Plan, Requeue};
 use serde_json::json;
 
 /// The spec of the object, for decisions on its way to the member.
 fn spec(p: &Pass<'_>, memory: &Memory) -> Spec {
     let Pass { s, source, now, .. } = *p;
-    let is_kept = s.keeps_spec(source);
+    let retains_last_spec = s.retains_last_spec(source);
     let has_changed = s
         .copy
         .as_ref()
         .is_some_and(|copy| differs(s, source, copy, memory));
     let references = s.companions.references.as_ref();
     let fault = || conditions::invalid(s, source).map(|fault| (fault.reason, fault.message));
-    let is_refused = is_kept || s.destination.to.is_err();
+    let is_refused = retains_last_spec || s.destination.to.is_err();
     Spec {
-        differs: has_changed && !is_kept && !memory.refuses_spec(source, now),
+        differs: has_changed && !retains_last_spec && !memory.refuses_spec(source, now),
         fits: source.digest.fits(s.largest_spec),
         has_sources: references.is_none_or(|found| !found.resolving && found.expected.is_some()),
         fault: conditions::refused_place(s).or_else(fault).filter(|_| is_refused),
-        was_bound: memory.bound,
+        is_binding_settled: memory.is_binding_settled,
         companions_hold: s.companions.hold,
     }
 }
@@ -61,10 +61,10 @@ fn case<'a>(p: &Pass<'a>, at: &'a SingleMember, spec: &'a Spec) -> Case<'a> {
     }
 }
 
-/// Brings the copy to its member, and keeps it there as the object is.
+/// Brings the copy to its member, and updates it there.
 pub(super) fn sync(p: &Pass<'_>, at: &SingleMember, memory: &mut Memory) -> CopyStep {
     let refused = memory.refusal(p.source, p.now).map(|(_, left)| left);
-    // A copy that is there goes on its way without a spec that the hub refuses.
+    // A copy that exists goes through its stages while the hub refuses a new spec.
     let goes_on = p.s.copy.is_some() && memory.refuses_spec(p.source, p.now);
     if let Some(left) = refused.filter(|_| !goes_on) {
         return CopyStep::Wait(Requeue::After(left));
@@ -177,7 +177,7 @@ pub(super) fn own(
     let invalid = conditions::invalid(s, source).map(|fault| (fault.reason, fault.message));
     let has_no_cell = invalid
         .as_ref()
-        .is_some_and(|(reason, _)| *reason == "NoCellForCity");
+        .is_some_and(|(reason, _)| *reason == Reason::NoCellForCity);
     let copy = s.copy.as_ref();
     let references = s.companions.references.as_ref();
     let faults = Faults {

@@ -151,14 +151,14 @@ fn notes_conditions(source: &Row<Source>, memory: &Memory) -> bool {
 }
 
 /// True if a status goes to the project without the gateway's own conditions: the kind says so, or its server dropped them a
-/// short while ago. A later schema may have conditions, so they are sent again after that.
+/// short while ago. A later schema may have conditions, so they are sent after that time.
 fn returns_bare(p: &Pass<'_>, memory: &Memory) -> bool {
     let has_them = p.source.digest.conditions == ConditionsAt::StatusAndAnnotation;
     let is_dropped = memory.are_conditions_dropped(p.now) && !has_them;
     p.s.profile().status.conditions_in == ConditionsIn::Annotation || is_dropped
 }
 
-/// Takes the annotation off: the status has the conditions again.
+/// Removes the annotation, because the status has the conditions.
 fn end_note(p: &Pass<'_>, memory: &Memory) -> CopyStep {
     if let Some(wait) = throttle(p, memory, WriteKind::Progress) {
         return CopyStep::Wait(Requeue::After(wait));
@@ -196,7 +196,7 @@ fn note_conditions(p: &Pass<'_>, own: &[OwnCondition], memory: &Memory) -> CopyS
         .unwrap_or_default();
     let own_types = &s.profile().status.own_conditions;
     let is_own = |had: &&Value| own_types.iter().any(|own| had["type"] == **own);
-    let kept: Vec<Value> = noted
+    let own_noted: Vec<Value> = noted
         .as_array()
         .into_iter()
         .flatten()
@@ -204,7 +204,7 @@ fn note_conditions(p: &Pass<'_>, own: &[OwnCondition], memory: &Memory) -> CopyS
         .cloned()
         .collect();
     let rendered = render_status(
-        &json!({"conditions": kept}),
+        &json!({"conditions": own_noted}),
         &[],
         &replaced(s, source, own),
         own,
@@ -294,7 +294,7 @@ fn replaced(s: &Snapshot, source: &Row<Source>, own: &[OwnCondition]) -> Vec<Str
         .collect()
 }
 
-/// Tells the tenant why the deployment does not reach the hub; `None` if its status says so.
+/// The write that says in the deployment's status why it does not reach the hub; `None` if the status says so already.
 pub(super) fn report_delay(p: &Pass<'_>, delay: &Delay, memory: &Memory) -> Option<CopyStep> {
     let mut own_types = p.s.profile().status.own_conditions.iter();
     let is_reported = own_types.any(|kind| kind == FEDERATED);

@@ -1,5 +1,5 @@
-//! The copy of a suspended deployment. Its mark is written by itself where the copy cannot be updated as a whole, e.g. because
-//! the deployment is invalid: no tenant keeps its cells running by an edit that is not carried.
+//! Marks the copy of a suspended deployment as suspended. The mark is a write of its own where the copy cannot be updated as a
+//! whole, for example because the deployment is invalid. Otherwise a tenant could keep Instances running by an invalid edit.
 
 use super::{Act, CopyStep, Pass, copy::await_permit, copy_target};
 use crate::{
@@ -19,7 +19,7 @@ use fedgate_engine::{
 };
 use serde_json::{Value, json};
 
-/// Marks the copy, or takes the mark off.
+/// Marks the copy as suspended, or removes the mark.
 pub(super) fn suspend(p: &Pass<'_>, memory: &Memory) -> Option<CopyStep> {
     let Pass { s, source, .. } = *p;
     let key = s.profile().suspension_mark()?;

@@ -42,8 +42,8 @@ fn seal_in(mut world: World) -> World {
     world.policies();
     for lane in [
         DeliveryPolicy::With([MEMBER.into()].into()),
-        DeliveryPolicy::Preserve(MEMBER.into()),
-        DeliveryPolicy::Suspend(MEMBER.into()),
+        DeliveryPolicy::TakeOver(MEMBER.into()),
+        DeliveryPolicy::Withdraw(MEMBER.into()),
     ] {
         world.policy(&lane);
     }

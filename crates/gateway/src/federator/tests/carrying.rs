@@ -19,11 +19,11 @@ fn both(s: &Snapshot, after: Duration) -> [Vec<Effect>; 2] {
             complete,
             ..s.clone()
         };
-        let bound = Memory {
-            bound: true,
+        let settled = Memory {
+            is_binding_settled: true,
             ..Memory::default()
         };
-        let (mut memory, start) = (bound, now());
+        let (mut memory, start) = (settled, now());
         decide(&s, &mut memory, &SETTINGS, start);
         plan(decide(&s, &mut memory, &SETTINGS, later(start, after))).0
     })

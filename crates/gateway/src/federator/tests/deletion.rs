@@ -41,7 +41,7 @@ async fn without_a_binding_that_was_seen_the_hub_says_that_nothing_is_left() {
     );
     s.copy = None;
     assert_eq!(decide(&s, &mut memory, &SETTINGS, now()), Action::ConfirmGone);
-    memory.bound = true;
+    memory.is_binding_settled = true;
     assert_eq!(
         one(decide(&s, &mut memory, &SETTINGS, now())).reason.label(),
         "let_go"

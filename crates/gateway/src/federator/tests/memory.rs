@@ -54,7 +54,7 @@ fn everything(at: Instant) -> Memory {
         status: normalized(1, 2),
         payload: normalized(3, 4),
         refused,
-        bound: true,
+        is_binding_settled: true,
         pruned: Some(at),
         pause_failed: true,
         status_refused: None,

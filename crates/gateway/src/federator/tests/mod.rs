@@ -566,7 +566,7 @@ async fn a_terminal_source_error_travels_and_the_list_stays() {
     );
     s.companions.references = Some(Resolution {
         expected: None,
-        error: Some(("SourceNotFound", "m".into())),
+        error: Some((fedgate_api::Reason::SourceNotFound, "m".into())),
         resolving: false,
     });
     let effect = one(decide(&s, &mut Memory::default(), &SETTINGS, now()));

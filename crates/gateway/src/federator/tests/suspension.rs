@@ -105,7 +105,8 @@ async fn hub_work_goes_on_for_what_was_announced_before() {
     edited["spec"]["scaleSettings"]["minReplicas"] = json!(3);
     // An annotation that the project lacks is not written, and holds nothing up.
     let mut s = suspended(&edited, Some(&marked()));
-    s.companions.references.as_mut().unwrap().error = Some(("SourceNotFound", "m".to_owned()));
+    s.companions.references.as_mut().unwrap().error =
+        Some((fedgate_api::Reason::SourceNotFound, "m".to_owned()));
     let effect = one(decided(&s));
     assert_eq!(effect.reason.label(), "update_copy");
     assert_eq!(patch(&effect)["metadata"]["annotations"][keys::SUSPENDED], "true");
@@ -117,7 +118,7 @@ async fn deletions_go_on() {
     assert_eq!(effect.reason.label(), "delete_copy");
     let mut s = suspended(&leaving(), None);
     let mut memory = Memory {
-        bound: true,
+        is_binding_settled: true,
         ..Memory::default()
     };
     let effect = one(decide(&s, &mut memory, &SETTINGS, now()));

@@ -50,7 +50,7 @@ impl HubIdentity {
         self.uid.as_ref()
     }
 
-    /// True if this hub has the place of the hub with this UID, which has no gateway any more.
+    /// True if this hub has the place of the hub with this UID, which has no gateway.
     fn replaces(&self, uid: &str) -> bool {
         self.former.contains(uid) || self.replaced.contains(uid)
     }

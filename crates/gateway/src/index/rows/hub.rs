@@ -6,8 +6,9 @@ use fedgate_api::{
     keys,
     names::{self, CityCode, LocationName, is_label_value},
 };
-use fedgate_engine::diff::Digest;
+use fedgate_engine::{diff::Digest, store::table::Row};
 use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerKind};
+use fedgate_operations::CellState;
 use jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::Value;
@@ -150,6 +151,19 @@ impl Cell {
     /// True if its condition `Ready` is True.
     pub fn is_ready(&self) -> bool {
         self.ready.as_ref().is_some_and(|ready| ready.is_true)
+    }
+
+    /// State of the cell.
+    pub fn state(row: &Row<Self>) -> CellState {
+        if row.deleting {
+            CellState::Leaving
+        } else if row.digest.city.is_none() {
+            CellState::Unlabelled
+        } else if row.digest.is_ready() {
+            CellState::Ready
+        } else {
+            CellState::NotReady
+        }
     }
 }
 

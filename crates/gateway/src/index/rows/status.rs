@@ -1,7 +1,7 @@
 //! Status digests: enough of a status to decide whether returning another status would change anything.
 
 use crate::index::rows::{Strings, size_of};
-use fedgate_api::conditions::Serving;
+use fedgate_api::{Reason, conditions::Serving};
 use fedgate_engine::{diff::Digest, message::clean};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use std::{ops::Deref, sync::Arc};
 /// Maximum number of conditions in a status that the gateway writes.
 const CONDITIONS: usize = 32;
 /// Maximum number of conditions in a digest: as many as the gateway writes, plus one.
-const CONDITIONS_KEPT: usize = CONDITIONS + 1;
+const CONDITIONS_READ: usize = CONDITIONS + 1;
 
 /// Maximum number of characters that are kept of a message.
 const SHOWN: usize = 256;
@@ -77,7 +77,7 @@ pub struct OwnCondition {
     /// True for the status `True`, false for `False`.
     pub status: bool,
     /// Reason of the condition.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// Message of the condition, at most 1,024 characters.
     pub message: String,
     /// The generation that the condition describes.
@@ -86,7 +86,7 @@ pub struct OwnCondition {
 
 impl OwnCondition {
     /// A condition that is true or false for this reason, with a message of at most 1,024 characters.
-    pub fn new(kind: &'static str, status: bool, reason: &'static str, message: &str, observed: i64) -> Self {
+    pub fn new(kind: &'static str, status: bool, reason: Reason, message: &str, observed: i64) -> Self {
         Self {
             kind,
             status,
@@ -108,7 +108,7 @@ impl OwnCondition {
     /// True if `had` has the same status, reason and message; its generation may be an earlier one.
     pub fn agrees(&self, had: &ConditionDigest) -> bool {
         *had.status == *self.truth()
-            && *had.reason == *self.reason
+            && *had.reason == *self.reason.as_str()
             && had.message == Digest::of_hash(&self.message.as_str())
     }
 }
@@ -130,8 +130,8 @@ impl StatusDigest {
             .as_ref()
             .and_then(Value::as_array)
             .map(|list| {
-                let kept = list.iter().take(CONDITIONS_KEPT);
-                kept.map(|c| condition_digest(c, words)).collect()
+                let read = list.iter().take(CONDITIONS_READ);
+                read.map(|c| condition_digest(c, words)).collect()
             })
             .unwrap_or_default();
         let size = size_of(status);
@@ -275,7 +275,7 @@ pub fn render_status(
     conditions.extend(own.iter().map(|c| {
         let before = had.condition(c.kind).filter(|h| *h.status == *c.truth());
         json!({
-            "type": c.kind, "status": c.truth(), "reason": c.reason, "message": c.message,
+            "type": c.kind, "status": c.truth(), "reason": c.reason.as_str(), "message": c.message,
             "observedGeneration": c.observed,
             "lastTransitionTime": rfc3339(before.map_or(now.as_second(), |h| h.since)),
         })
@@ -350,7 +350,7 @@ mod tests {
         let own = [OwnCondition {
             kind: "Federated",
             status: true,
-            reason: "Delivered",
+            reason: Reason::Delivered,
             message: "at x".into(),
             observed: 3,
         }];
@@ -380,12 +380,14 @@ mod tests {
         let own = OwnCondition {
             kind: "Federated",
             status: true,
-            reason: "R",
+            reason: Reason::Delivered,
             message: "m".into(),
             observed: 3,
         };
         let had = |status: &str, observed| {
-            digest(&json!({"conditions": [condition("Federated", status, Some(observed), OLD)]}))
+            let mut had = condition("Federated", status, Some(observed), OLD);
+            had["reason"] = json!("Delivered");
+            digest(&json!({"conditions": [had]}))
         };
         let said = |status, reason, message: &str, observed| {
             let own = OwnCondition {
@@ -398,11 +400,11 @@ mod tests {
             let had = had.condition("Federated").unwrap();
             (own.agrees(had), own.equals(had))
         };
-        assert_eq!(said(true, "R", "m", 3), (true, true));
-        assert_eq!(said(true, "R", "m", 2), (true, false));
-        assert_eq!(said(false, "R", "m", 3), (false, false));
-        assert_eq!(said(true, "Other", "m", 3), (false, false));
-        assert_eq!(said(true, "R", "other", 3), (false, false));
+        assert_eq!(said(true, Reason::Delivered, "m", 3), (true, true));
+        assert_eq!(said(true, Reason::Delivered, "m", 2), (true, false));
+        assert_eq!(said(false, Reason::Delivered, "m", 3), (false, false));
+        assert_eq!(said(true, Reason::Propagating, "m", 3), (false, false));
+        assert_eq!(said(true, Reason::Delivered, "other", 3), (false, false));
         let since = |status: &str| {
             let now = NEW.parse().unwrap();
             let written = render_status(
@@ -434,7 +436,7 @@ mod tests {
         let own = [OwnCondition {
             kind: "Federated",
             status: true,
-            reason: "Delivered",
+            reason: Reason::Delivered,
             message: "at x".into(),
             observed: 3,
         }];

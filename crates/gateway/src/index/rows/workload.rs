@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// Maximum length of a text that is kept, in bytes.
-const KEPT: usize = 16 * 1024;
+const TEXT_LIMIT: usize = 16 * 1024;
 
 /// Maximum length of all texts that are kept of one project, in bytes.
 pub const TEXTS_OF_PROJECT: usize = 4 * 1024 * 1024;
@@ -40,7 +40,7 @@ impl WorkloadDigest {
     /// Digests a Workload; keeps its text if that is not longer than `room` bytes.
     pub fn read(object: &DynamicObject, room: usize) -> Self {
         let mut whole = Self::whole(object);
-        whole.text = whole.text.filter(|text| text.len() <= room.min(KEPT));
+        whole.text = whole.text.filter(|text| text.len() <= room.min(TEXT_LIMIT));
         whole
     }
 
@@ -72,8 +72,8 @@ impl WorkloadDigest {
         self.text.as_deref()
     }
 
-    /// Bytes that are kept of its text.
-    pub fn kept(&self) -> usize {
+    /// Number of bytes of its text; 0 if it has none.
+    pub fn text_len(&self) -> usize {
         self.text.as_ref().map_or(0, |text| text.len())
     }
 

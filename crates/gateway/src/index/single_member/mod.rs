@@ -3,12 +3,12 @@
 //!
 //! The controllers' part is `crate::single_member`. It reads the index, so that these values stand here.
 
-mod kept;
+mod adopted;
 pub mod pin;
 mod pins;
 pub mod policy;
 pub mod requested;
 
-pub use kept::Kept;
+pub use adopted::AdoptedState;
 pub use pin::{Pin, PinnedCluster, Pins};
 pub use policy::{CopyPolicy, DeliveryPolicy, NO_MEMBER, Stage};

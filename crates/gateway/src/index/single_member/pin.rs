@@ -42,9 +42,9 @@ pub struct Pin {
     /// True once the member has applied a copy.
     #[serde(default)]
     pub delivered: bool,
-    /// Companions that went with the object to its member, as `<kind>.<group>/<name>`.
-    #[serde(default)]
-    pub kept: Vec<Arc<str>>,
+    /// Adopted companions that went with the object to its member, as `<kind>.<group>/<name>`.
+    #[serde(default, rename = "kept")]
+    pub adopted: Vec<Arc<str>>,
     /// The last time that Karmada made the member's object again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remade: Option<Remade>,

@@ -12,8 +12,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// Prefixes of the names of companions' policies; policies of copies have the prefix of their kind.
 const WITH: &str = "with-";
-const PRESERVE: &str = "keep-";
-const SUSPEND: &str = "park-";
+const TAKE_OVER: &str = "keep-";
+const WITHDRAW: &str = "park-";
 /// Name of [`DeliveryPolicy::WithNone`].
 const WITH_NONE: &str = "with-none";
 /// Name that no Cluster may have: the affinity of policies that deliver to no member.
@@ -24,19 +24,35 @@ const SET_LIMIT: usize = 50;
 const HEAD: usize = 40;
 const HASH: usize = 8;
 
-/// How Karmada treats a copy at its one member. Karmada keeps the member of a copy only as long as the affinity of its policy
-/// holds, and lifts a suspension before it schedules again. Therefore a stage that delivers must not change the member.
+/// How Karmada treats a copy at its one member. The normal order is `Choose` ([`DeliveryPolicy::Choose`]), `Withdraw`, `Deliver`,
+/// `Preserve`: once Karmada has chosen a member, nothing is dispatched until the pin is written and the companions are there. A
+/// deletion goes back to `Withdraw`, so that Karmada deletes the object at the member together with the copy.
+///
+/// | stage | name of the policy | dispatches | object stays when its Work is deleted | may overwrite the member's object |
+/// |---|---|---|---|---|
+/// | `Choose` | `<prefix>choose-<city>` | no | no | no |
+/// | `Withdraw` | `<prefix>drop-<member>` | no | no | no |
+/// | `Deliver` | `<prefix>send-<member>` | yes | no | no |
+/// | `Preserve` | `<prefix>pin-<member>` | yes | yes | no |
+/// | `Suspend` | `<prefix>hold-<member>` | no | yes | yes |
+/// | `TakeOver` | `<prefix>mend-<member>` | yes | yes | yes |
+/// | `Release` | `<prefix>none-<member>` | no | no | no |
+///
+/// Karmada keeps the member of a copy only as long as the affinity of its policy holds, and lifts a suspension before it schedules
+/// again. Therefore a stage that delivers must not change the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// Karmada dispatches nothing. When the copy is deleted, Karmada deletes the object at the member.
+    /// Karmada dispatches nothing: before the first delivery, and before a deletion. When the copy is deleted, Karmada deletes the
+    /// object at the member.
     Withdraw,
     /// Karmada delivers the copy for the first time. It preserves nothing yet, because a Work that preserves an object that was
     /// never applied cannot end, and keeps its Cluster from being deleted.
     Deliver,
     /// Karmada delivers the copy. The object stays at the member whatever becomes of copy and policy.
     Preserve,
-    /// Karmada dispatches nothing, and the object stays at the member. The policy overwrites as that of [`Stage::TakeOver`],
-    /// because a Work that preserves its object can end only where it may take the object over.
+    /// Karmada dispatches nothing, and the object stays at the member, because it is suspended or its Cluster was replaced. The
+    /// policy overwrites as that of [`Stage::TakeOver`], because a Work that preserves its object can end only where it may take
+    /// the object over.
     Suspend,
     /// As [`Stage::Preserve`], and Karmada takes over an object that the member already has.
     TakeOver,
@@ -91,11 +107,12 @@ pub enum DeliveryPolicy {
     With(BTreeSet<Arc<str>>),
     /// Karmada delivers companions to no member.
     WithNone,
-    /// Karmada delivers companions to this member. They stay there whatever becomes of companion and policy, because somebody at
-    /// the member has made them part of their object.
-    Preserve(Arc<str>),
-    /// Karmada dispatches nothing of companions that leave this member, so that what the member deletes is not made again.
-    Suspend(Arc<str>),
+    /// Karmada delivers adopted companions to this member as [`Stage::TakeOver`] does. They stay there whatever becomes of
+    /// companion and policy, because somebody at the member has made them part of their object.
+    TakeOver(Arc<str>),
+    /// Karmada dispatches nothing of adopted companions, as [`Stage::Withdraw`] does, so that a companion that the member deletes is
+    /// not created again.
+    Withdraw(Arc<str>),
 }
 
 /// The policy of a copy as its label names it.
@@ -135,8 +152,8 @@ impl DeliveryPolicy {
             Self::At(id, stage, member) => format!("{}{}{member}", prefix(id), stage.word()),
             Self::With(members) => format!("{WITH}{}", set(members)),
             Self::WithNone => WITH_NONE.to_owned(),
-            Self::Preserve(member) => format!("{PRESERVE}{member}"),
-            Self::Suspend(member) => format!("{SUSPEND}{member}"),
+            Self::TakeOver(member) => format!("{TAKE_OVER}{member}"),
+            Self::Withdraw(member) => format!("{WITHDRAW}{member}"),
         }
     }
 
@@ -146,11 +163,11 @@ impl DeliveryPolicy {
         if label == WITH_NONE {
             return Some(Self::WithNone);
         }
-        if let Some(member) = label.strip_prefix(PRESERVE) {
-            return Some(Self::Preserve(member.into()));
+        if let Some(member) = label.strip_prefix(TAKE_OVER) {
+            return Some(Self::TakeOver(member.into()));
         }
-        if let Some(member) = label.strip_prefix(SUSPEND) {
-            return Some(Self::Suspend(member.into()));
+        if let Some(member) = label.strip_prefix(WITHDRAW) {
+            return Some(Self::Withdraw(member.into()));
         }
         let set = label.strip_prefix(WITH).filter(|set| !is_cut(set))?;
         Some(Self::With(set.split('.').map(Arc::from).collect()))
@@ -164,7 +181,7 @@ impl DeliveryPolicy {
                 json!({"labelSelector": {"matchLabels": {&kinds[*id].placement.label: city.as_str()}}})
             }
             Self::At(_, Stage::Release, _) | Self::WithNone => json!({"clusterNames": [NO_MEMBER]}),
-            Self::At(_, _, member) | Self::Preserve(member) | Self::Suspend(member) => {
+            Self::At(_, _, member) | Self::TakeOver(member) | Self::Withdraw(member) => {
                 json!({"clusterNames": [member]})
             }
             Self::With(members) => json!({"clusterNames": members}),
@@ -190,8 +207,8 @@ impl DeliveryPolicy {
         let (is_of_copies, stage) = match self {
             Self::Choose(..) => (true, Some(Stage::Withdraw)),
             Self::At(_, stage, _) => (true, Some(*stage)),
-            Self::Preserve(_) => (false, Some(Stage::TakeOver)),
-            Self::Suspend(_) => (false, Some(Stage::Withdraw)),
+            Self::TakeOver(_) => (false, Some(Stage::TakeOver)),
+            Self::Withdraw(_) => (false, Some(Stage::Withdraw)),
             Self::With(_) | Self::WithNone => (false, None),
         };
         if is_of_copies {
@@ -213,7 +230,7 @@ impl DeliveryPolicy {
     /// True if Karmada gives the companions of this policy to a member.
     pub fn reaches(&self, member: &str) -> bool {
         match self {
-            Self::Preserve(of) | Self::Suspend(of) => **of == *member,
+            Self::TakeOver(of) | Self::Withdraw(of) => **of == *member,
             Self::With(members) => members.contains(member),
             Self::WithNone | Self::Choose(..) | Self::At(..) => false,
         }
@@ -222,7 +239,7 @@ impl DeliveryPolicy {
     /// True if a companion that had another policy is withdrawn from members by this one, and reaches no further member.
     pub fn only_withdraws(&self, from: Option<&Self>) -> bool {
         match (self, from) {
-            (Self::WithNone | Self::Suspend(_), _) => true,
+            (Self::WithNone | Self::Withdraw(_), _) => true,
             (Self::With(new), Some(Self::With(had))) => new.is_subset(had),
             _ => false,
         }
@@ -251,7 +268,7 @@ fn companion_kinds(kinds: &PerKind<FederatedKind>) -> BTreeSet<(&str, &str)> {
 /// True if a policy of this name is one of copies of these kinds, or of companions.
 pub fn is_policy_name(kinds: &PerKind<FederatedKind>, name: &str) -> bool {
     let mut at_one = kinds.iter().filter(|kind| kind.is_exactly_one()).peekable();
-    let is_of_companions = [WITH, PRESERVE, SUSPEND]
+    let is_of_companions = [WITH, TAKE_OVER, WITHDRAW]
         .iter()
         .any(|prefix| name.starts_with(prefix));
     at_one.peek().is_some()
@@ -320,8 +337,8 @@ mod tests {
     fn the_lane_of_a_companion_is_read_from_its_label_unless_that_is_cut() {
         let kinds = PerKind::from(Vec::new());
         for policy in [
-            DeliveryPolicy::Preserve("dfw-1".into()),
-            DeliveryPolicy::Suspend("dfw-1".into()),
+            DeliveryPolicy::TakeOver("dfw-1".into()),
+            DeliveryPolicy::Withdraw("dfw-1".into()),
             DeliveryPolicy::WithNone,
             DeliveryPolicy::With(members(["dfw-1"])),
             DeliveryPolicy::With(members(["dfw-1", "lhr-1"])),
@@ -358,8 +375,8 @@ mod tests {
             (Some("with-a.b"), to(&["b"]), true),
             (Some("with-a.b"), to(&["b", "c"]), false),
             (Some("with-a"), DeliveryPolicy::WithNone, true),
-            (Some("keep-a"), DeliveryPolicy::Suspend("a".into()), true),
-            (Some("park-a"), DeliveryPolicy::Preserve("a".into()), false),
+            (Some("keep-a"), DeliveryPolicy::Withdraw("a".into()), true),
+            (Some("park-a"), DeliveryPolicy::TakeOver("a".into()), false),
             (Some("with-none"), to(&["a"]), false),
             (None, to(&["a"]), false),
         ] {

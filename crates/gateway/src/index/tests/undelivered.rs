@@ -59,7 +59,7 @@ impl Watched {
     /// Stages with the names of their objects and since when each waits.
     fn waiting(&self) -> Vec<String> {
         let mut all = Vec::new();
-        for stage in Stage::ALL {
+        for &stage in Stage::ALL {
             for (ObjectRef { hub, name, .. }, since) in self.index.undelivered.of(stage) {
                 assert_eq!(&**hub, HUB);
                 let least = if since.at_least { " at least" } else { "" };

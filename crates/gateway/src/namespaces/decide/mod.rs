@@ -10,7 +10,7 @@ use crate::{
 };
 use fedgate_api::{
     keys,
-    names::{CityCode, city_set, city_set_policy, kept_set, plain_set},
+    names::{CityCode, city_set, city_set_policy, plain_set, preserving_set},
 };
 use fedgate_engine::{
     clock::Now,
@@ -34,7 +34,7 @@ pub struct Snapshot {
     /// Name of the hub Namespace.
     pub name: Arc<str>,
     /// True if objects in it live at one member: what members have is preserved then, and no city is removed.
-    pub keeps: bool,
+    pub preserves: bool,
     /// Label of Karmada Clusters that holds the city.
     pub label: String,
     /// Foreign resources.
@@ -154,9 +154,9 @@ fn decide_from(
         // Keep the time also for a city that this plan removes: the write may fail, and the linger period stays
         // expired.
         left.insert(city.clone(), since);
-        if lingered < linger || s.unlabelled || s.keeps {
+        if lingered < linger || s.unlabelled || s.preserves {
             wanted.insert(city.clone());
-            if !s.unlabelled && !s.keeps {
+            if !s.unlabelled && !s.preserves {
                 next = next.earlier(Requeue::After(linger.saturating_sub(lingered)));
             }
         }
@@ -243,8 +243,8 @@ fn decide_from(
 /// The name of the set of these cities.
 fn named(s: &Snapshot, cities: &BTreeSet<CityCode>) -> Option<Arc<str>> {
     let set = city_set(cities)?;
-    Some(if s.keeps {
-        kept_set(&set).into()
+    Some(if s.preserves {
+        preserving_set(&set).into()
     } else {
         set.into()
     })

@@ -96,7 +96,7 @@ fn snapshot(current: &[&str], used: &[&str]) -> Seen {
         of_hub: None,
     };
     let snapshot = Snapshot {
-        keeps: false,
+        preserves: false,
         name: "ns-a".into(),
         label: keys::CITY_CODE.into(),
         resources: Arc::default(),

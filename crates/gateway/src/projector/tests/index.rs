@@ -48,8 +48,8 @@ pub(super) fn observed(index: &GatewayIndex, name: &str) -> Snapshot {
 
 #[test]
 fn only_a_hub_namespace_that_carries_the_projects_uid_binds() {
-    assert!(observed(&index(true, &[write_back()]), "web-0").bound);
-    assert!(!observed(&index(false, &[write_back()]), "web-0").bound);
+    assert!(observed(&index(true, &[write_back()]), "web-0").is_of_project);
+    assert!(!observed(&index(false, &[write_back()]), "web-0").is_of_project);
 }
 
 /// A cell's write-back of deployment `web`.

@@ -106,7 +106,7 @@ fn snapshot(write_back: Option<&Value>, projection: Option<&Value>) -> Snapshot 
         namespace: "shop".into(),
         hub: HubNamespace::parse(HUB).unwrap(),
         name: "web-0".into(),
-        bound: true,
+        is_of_project: true,
         write_back: write_back.map(|v| row(v, |o| WriteBackDigest::read(o, kind, &mut Strings::default()))),
         copy: Some(row(&deployment("u-copy"), |o| {
             HubCopy::read(o, kind, &mut Strings::default())
@@ -426,7 +426,7 @@ fn what_is_missing_is_awaited() {
         |s: &mut Snapshot| s.copy = None,
         |s: &mut Snapshot| s.source = None,
         |s: &mut Snapshot| s.source.as_mut().unwrap().deleting = true,
-        |s: &mut Snapshot| s.bound = false,
+        |s: &mut Snapshot| s.is_of_project = false,
         |s: &mut Snapshot| s.copy.as_mut().unwrap().digest.source_uid = Some("u-another-life".into()),
     ] {
         let mut s = snapshot(Some(&write_back()), None);

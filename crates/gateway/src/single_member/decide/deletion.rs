@@ -5,7 +5,7 @@ use super::{Case, CopyWrite, GRACE_PERIOD, MemberStep, Memory, WAIT, guards};
 use crate::{
     index::{
         rows::{HubCopy, status::OwnCondition},
-        single_member::{CopyPolicy, Kept, Pin, PinnedCluster, Stage},
+        single_member::{AdoptedState, CopyPolicy, Pin, PinnedCluster, Stage},
     },
     reason::WriteReason,
     single_member::{Observation, Probe, conditions, probe::Probing},
@@ -124,7 +124,7 @@ fn stop(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) 
         return step;
     }
     if stage.is_some_and(|stage| stage != Stage::Withdraw)
-        && let Some(step) = c.record_kept(pin)
+        && let Some(step) = c.record_adopted(pin)
     {
         return step;
     }
@@ -139,7 +139,7 @@ fn stop(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) 
     }
     let Some((delivery, _)) = c.delivery(copy).filter(|(delivery, _)| delivery.suspended) else {
         // Without a binding there is nothing to stop, but Karmada may be about to make one.
-        return if c.spec.was_bound {
+        return if c.spec.is_binding_settled {
             WAIT
         } else {
             MemberStep::Delete(WriteReason::DeleteCopy)
@@ -152,7 +152,7 @@ fn stop(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) 
     delete_stopped(
         pin,
         delivery.id.as_ref(),
-        &c.at.kept,
+        &c.at.adopted,
         &mut memory.probing,
         WriteReason::DeleteCopy,
     )
@@ -163,7 +163,7 @@ fn stop(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) 
 pub(in crate::single_member) fn delete_stopped(
     pin: &Pin,
     binding_id: Option<&Arc<str>>,
-    kept: &Kept,
+    adopted: &AdoptedState,
     probing: &mut Probing,
     reason: WriteReason,
 ) -> MemberStep {
@@ -173,9 +173,9 @@ pub(in crate::single_member) fn delete_stopped(
             MemberStep::Delete(reason)
         }
         (Some(_), _) => MemberStep::Wait(probing.again()),
-        (None, Some(id)) if !kept.goes_on => MemberStep::Probe(Probe::Works {
+        (None, Some(id)) if !adopted.goes_on => MemberStep::Probe(Probe::Works {
             member: pin.member.clone(),
-            ids: std::iter::once(id).chain(&kept.ids).cloned().collect(),
+            ids: std::iter::once(id).chain(&adopted.ids).cloned().collect(),
         }),
         (None, _) => WAIT,
     }
@@ -277,7 +277,7 @@ fn finish(c: &Case<'_>, memory: &mut Memory) -> MemberStep {
     if c.binding.is_some() {
         return WAIT;
     }
-    if !c.spec.was_bound {
+    if !c.spec.is_binding_settled {
         return MemberStep::ConfirmGone;
     }
     memory.policy = None;

@@ -37,22 +37,27 @@ pub(super) fn deliver_spec(
     if !asks(c, pin, memory) || !is_stopped && !was_sent {
         return None;
     }
+    // The copy has a guard in its spec: the last spec of the project goes first, before the member is asked.
     if copy.digest.guarded && !is_stopped && c.spec.fault.is_none() {
         return Some(deliver(c, pin, copy, stage, memory));
     }
     match memory.probing.observation.clone() {
-        // Karmada may dispatch a guarded spec until it is stopped: the member is asked once more then.
+        // The member has no object. Karmada may dispatch a guarded spec until it is stopped, so the member is asked once more then.
         Some(Observation::Absent) if !is_stopped => None,
+        // The member has an unguarded spec, and will not get a later one: its generation is unknown, or it refuses the copy. The
+        // copy is stopped, and the member is asked once more.
         Some(Observation::There {
             generation,
             guarded: false,
             ..
         }) if !is_stopped && (generation.is_none() || refusal(c, pin, copy).is_some()) => None,
+        // Nothing is dispatched, and the member has no object: the deletion goes on.
         Some(Observation::Absent) => {
             memory.deletion.is_unguarded = true;
             memory.probing.observation = Some(Observation::WorksStopped);
             None
         }
+        // The member has an unguarded spec that stays: nothing is dispatched, or it is the spec of the copy. The deletion goes on.
         Some(Observation::There {
             generation,
             guarded: false,
@@ -65,13 +70,16 @@ pub(super) fn deliver_spec(
             };
             None
         }
+        // The member has a guarded spec, or an earlier one: it gets the spec of the copy.
         Some(Observation::There { .. }) => Some(deliver(c, pin, copy, stage, memory)),
+        // The member did not answer: it is asked again after a while.
         Some(seen @ Observation::Unknown(_)) => {
             let said = conditions::lags(c, pin, Some(&seen), None);
             Some(MemberStep::Report(said, memory.probing.again()))
         }
-        // The Works are stopped first.
+        // The member was not asked. A stopped copy waits for its Works first, and is asked by `stop` afterwards.
         _ if is_stopped => None,
+        // The member was not asked since the copy was last written.
         _ => Some(MemberStep::Probe(Probe::Object { pin: pin.clone() })),
     }
 }
@@ -97,10 +105,13 @@ fn deliver(
         return MemberStep::Report(conditions::undeliverable(c, pin, fault), Requeue::AwaitChange);
     }
     let (wanted, later) = match stage {
-        // Karmada may have let go of the object.
+        // Karmada no longer manages the member's object, and applies nothing until it takes the object over.
         Some(Stage::Preserve) if c.item(copy, pin).is_none_or(|item| !item.applied) => c.take_over(memory),
+        // The stage dispatches already.
         Some(stage) if stage.delivers() => (stage, Requeue::AwaitChange),
+        // The object was suspended: Karmada manages it, and dispatches in the next stage.
         Some(Stage::Suspend) => (Stage::Preserve, Requeue::AwaitChange),
+        // The copy was withdrawn, or is new: Karmada may not manage the member's object.
         _ => (Stage::TakeOver, Requeue::AwaitChange),
     };
     let policy = c.at_stage(wanted, pin);

@@ -77,7 +77,7 @@ pub struct Spec {
     /// The reason why the spec does not go to the hub.
     pub fault: Option<Fault>,
     /// True while the object is being deleted once its binding was seen, or the hub has confirmed that it has none.
-    pub was_bound: bool,
+    pub is_binding_settled: bool,
     /// True if a companion still names the object.
     pub companions_hold: bool,
 }
@@ -169,7 +169,7 @@ pub enum CopyWrite {
 /// Nothing until the next event.
 const WAIT: MemberStep = MemberStep::Wait(Requeue::AwaitChange);
 
-/// Creates the copy, finds its member, delivers it and keeps it as the object is.
+/// Creates the copy, records the member that Karmada chooses, and delivers and updates the copy there.
 pub fn advance(c: &Case<'_>, memory: &mut Memory) -> MemberStep {
     let Ok(pin) = &c.at.pin else { return WAIT };
     let step = match (pin, c.copy) {
@@ -273,8 +273,7 @@ impl<'a> Case<'a> {
     /// Requests a policy, and writes the copy once the policy is there. A spec waits for its companions.
     fn write(&self, write: CopyWrite, policy: DeliveryPolicy, memory: &mut Memory) -> MemberStep {
         memory.policy = Some(policy.clone());
-        let is_kept = write == CopyWrite::Update;
-        if !is_kept && !policy.is_among(&self.at.policies, self.kinds, self.hub) {
+        if write != CopyWrite::Update && !policy.is_among(&self.at.policies, self.kinds, self.hub) {
             return WAIT;
         }
         MemberStep::Write {
@@ -344,11 +343,11 @@ impl<'a> Case<'a> {
         let item = there.and_then(|delivery| delivery.at(&pin.member));
         let applied = item.is_some_and(|item| item.applied);
         if applied && stage.is_some_and(Stage::delivers) {
-            let kept = self.kept_with(pin, self.applied_adopted());
-            if !pin.delivered || kept.is_some() {
+            let adopted = self.adopted_with(pin, self.applied_adopted());
+            if !pin.delivered || adopted.is_some() {
                 return self.record(&Pin {
                     delivered: true,
-                    kept: kept.unwrap_or_else(|| pin.kept.clone()),
+                    adopted: adopted.unwrap_or_else(|| pin.adopted.clone()),
                     ..Pin::clone(pin)
                 });
             }
@@ -366,7 +365,7 @@ impl<'a> Case<'a> {
         let policy = self.at_stage(wanted, pin);
         if stage == Some(Stage::Deliver)
             && !wanted.delivers()
-            && let Some(step) = self.record_kept(pin)
+            && let Some(step) = self.record_adopted(pin)
         {
             return step;
         }
@@ -447,7 +446,7 @@ impl<'a> Case<'a> {
             copy_uids: vec![copy.uid.clone()],
             source_uid: self.source.uid.clone(),
             delivered,
-            kept: Vec::new(),
+            adopted: Vec::new(),
             remade: None,
         })
     }
@@ -470,21 +469,24 @@ impl<'a> Case<'a> {
 
     /// Tokens of the companions that went with the object to its member once `more` have; `None` if the pin has them all. A
     /// companion that is gone from the hub, and that the object does not name, leaves the pin when another one joins it.
-    fn kept_with(&self, pin: &Pin, more: impl Iterator<Item = &'a String>) -> Option<Vec<Arc<str>>> {
-        let new = more.filter(|token| !pin.kept.iter().any(|had| **had == ***token));
+    fn adopted_with(&self, pin: &Pin, more: impl Iterator<Item = &'a String>) -> Option<Vec<Arc<str>>> {
+        let new = more.filter(|token| !pin.adopted.iter().any(|had| **had == ***token));
         let new: BTreeSet<Arc<str>> = new.map(|token| token.as_str().into()).collect();
         if new.is_empty() {
             return None;
         }
         let is_named = |token: &str| self.at.companions.iter().any(|one| one.token == token);
-        let stays = |token: &&Arc<str>| is_named(token) || !self.at.kept.gone.contains(token);
-        Some(pin.kept.iter().filter(stays).cloned().chain(new).collect())
+        let stays = |token: &&Arc<str>| is_named(token) || !self.at.adopted.gone.contains(token);
+        Some(pin.adopted.iter().filter(stays).cloned().chain(new).collect())
     }
 
     /// Records the companions that may have gone with a copy that was sent, also if the member has not reported them.
-    fn record_kept(&self, pin: &Pin) -> Option<MemberStep> {
-        let kept = self.kept_with(pin, self.applied_adopted().chain(&self.at.adopted))?;
-        Some(self.record(&Pin { kept, ..pin.clone() }))
+    fn record_adopted(&self, pin: &Pin) -> Option<MemberStep> {
+        let adopted = self.adopted_with(pin, self.applied_adopted().chain(&self.at.adopted_on_hub))?;
+        Some(self.record(&Pin {
+            adopted,
+            ..pin.clone()
+        }))
     }
 }
 

@@ -1,4 +1,5 @@
-//! The stage that a pinned copy is to have (contract: clusters.md §3, §4). Pure.
+//! The stage that a pinned copy is to have (contract: clusters.md §3, §4): normally `Withdraw`, `Deliver`, `Preserve`. [`Stage`] says
+//! what Karmada does in each. Pure.
 
 use super::{Case, GRACE_PERIOD, MemberStep, Memory, WAIT};
 use crate::{
@@ -48,6 +49,7 @@ impl Case<'_> {
         applied: bool,
         memory: &mut Memory,
     ) -> (Stage, Requeue) {
+        // The stage of a copy that must not be dispatched: an object that the member has stays there.
         let held = if pin.delivered {
             Stage::Suspend
         } else {
@@ -57,6 +59,8 @@ impl Case<'_> {
         match self.at.cluster {
             // A Cluster that joins under the name gets what the binding delivers before anybody can look at it.
             Some(PinnedCluster::Gone) => return idle(Stage::Release),
+            // The other Cluster gets nothing. A copy whose object is applied and preserved is suspended. Any other copy is withdrawn,
+            // and given to no member once its Works are stopped (`delay_release`).
             Some(PinnedCluster::Replaced) => {
                 return idle(match stage {
                     Some(Stage::Withdraw | Stage::Release) => Stage::Release,
@@ -67,6 +71,7 @@ impl Case<'_> {
             // While the Cluster is not known nothing is decided (`advance`).
             Some(PinnedCluster::Same | PinnedCluster::Unknown) | None => {}
         }
+        // A copy without a stage was given to no member yet, or to another one.
         let Some(stage) = stage else {
             return idle(Stage::Withdraw);
         };
@@ -74,7 +79,7 @@ impl Case<'_> {
             memory.strayed = None;
             return idle(if stage == Stage::Release { stage } else { held });
         }
-        // Where Karmada may have let go of the member's object, it takes the object over.
+        // Karmada may no longer manage an object that was delivered before, so that it takes the object over.
         let delivered = if pin.delivered {
             Stage::TakeOver
         } else {
@@ -97,12 +102,17 @@ impl Case<'_> {
             };
         }
         match stage {
-            Stage::Withdraw if is_there && self.at.is_namespace_kept && self.may_be_delivered(pin) => {
+            // The first delivery waits for the binding, for a Namespace whose policy preserves, and for the companions.
+            Stage::Withdraw if is_there && self.at.is_namespace_preserved && self.may_be_delivered(pin) => {
                 idle(delivered)
             }
+            // The member has applied the copy, so that its Work may preserve the object.
             Stage::Deliver if pin.delivered => idle(Stage::Preserve),
+            // The suspension has ended.
             Stage::Suspend if is_there => idle(Stage::Preserve),
+            // Karmada has taken the object over.
             Stage::TakeOver if applied => idle(Stage::Preserve),
+            // Karmada no longer applies a delivered object: it may have lost it to another manager.
             Stage::Preserve if pin.delivered && is_there && !applied => self.take_over(memory),
             stage => {
                 memory.unapplied = None;
@@ -121,8 +131,9 @@ impl Case<'_> {
         }
     }
 
-    /// The stage of a copy whose object Karmada has let go of: Karmada takes it over after a while, and not too often. A round
-    /// counts from its write on ([`Memory::wrote`]), because its policy and a permit may be awaited before.
+    /// The stage of a copy whose object Karmada no longer manages: Karmada takes the object over after a grace period, and at most
+    /// every [`TAKEOVER_EVERY`]. The interval begins with the write ([`Memory::wrote`]), because policy and permit may be awaited
+    /// before it.
     pub(super) fn take_over(&self, memory: &mut Memory) -> (Stage, Requeue) {
         let since = *memory.unapplied.get_or_insert(self.now.instant) + GRACE_PERIOD;
         let due = memory

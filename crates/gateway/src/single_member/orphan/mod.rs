@@ -11,7 +11,7 @@ use crate::{
     index::{
         GatewayIndex,
         rows::{Binding, HubCopy},
-        single_member::{CopyPolicy, DeliveryPolicy, Kept, Pin, PinnedCluster, Stage, policy},
+        single_member::{AdoptedState, CopyPolicy, DeliveryPolicy, Pin, PinnedCluster, Stage, policy},
     },
     reason::WriteReason,
 };
@@ -37,7 +37,7 @@ pub struct Orphan<'a> {
     /// The pin.
     pub pin: Option<&'a Arc<Pin>>,
     /// The companions that went with the object to its member.
-    pub kept: Kept,
+    pub adopted: AdoptedState,
     /// The `ConfigMap` with the pin.
     pub record: Record,
     /// Name of the policy by which the copy is withdrawn, if that policy is there.
@@ -60,7 +60,7 @@ impl<'a> Orphan<'a> {
             copy: index.hub.copies[kind].get(hub, name),
             binding: index.binding(kind, hub, name),
             pin,
-            kept: pin.map_or_else(Kept::default, |pin| index.kept(hub, name, pin)),
+            adopted: pin.map_or_else(AdoptedState::default, |pin| index.adopted_state(hub, name, pin)),
             record: Record::read(index, kind, hub, name),
             withdrawing: policy.map(|policy| policy.name(&index.kinds)),
             cluster: pin.map(|pin| index.pinned_cluster(pin)),
@@ -118,7 +118,7 @@ fn stop(o: &Orphan<'_>, copy: &Row<HubCopy>, pin: &Arc<Pin>, probing: &mut Probi
         Some(delivery) => delete_stopped(
             pin,
             delivery.id.as_ref(),
-            &o.kept,
+            &o.adopted,
             probing,
             WriteReason::DeleteOrphan,
         ),

@@ -86,7 +86,7 @@ fn step<'a>(kind: &'a FederatedKind, change: impl FnOnce(&mut Scene<'a>)) -> Str
         copy: s.copy,
         binding: s.binding,
         pin: s.pin,
-        kept: Kept::default(),
+        adopted: AdoptedState::default(),
         record: Record {
             target: Some(record),
             version: Some(("r".into(), "7".to_owned())),

@@ -91,7 +91,7 @@ fn a_project_without_any_kind_is_not_checked_unless_a_source_is_fixed() {
     );
 }
 
-/// Nothing is asked for any more once the first kind and the availability are there.
+/// Nothing is asked for once the first kind and the availability are there.
 #[test]
 fn a_better_kind_that_is_served_later_takes_over_and_a_lesser_one_never() {
     let mut index = scene(LocationSource::Auto);

@@ -93,8 +93,8 @@ impl Scene {
         index
     }
 
-    /// The project tells that it serves these kinds. Returns the tables that are watched for it and those that are not
-    /// any more, and the names of the keys that it enqueues.
+    /// The project tells that it serves these kinds. Returns the tables whose watches begin, those whose watches
+    /// end, and the names of the keys that it enqueues.
     pub(super) fn discovers(&mut self, served: &[ApiResource]) -> (Vec<TableId>, Vec<TableId>, Vec<String>) {
         let plane = Plane::Project(self.project.clone());
         let engagement = self.index.projects[&self.project].engagement;

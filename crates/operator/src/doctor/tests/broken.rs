@@ -44,7 +44,7 @@ impl Broken {
         let named = |(verdict, line): &(Verdict, String)| {
             *verdict == self.verdict && self.line.iter().all(|part| line.contains(part))
         };
-        assert!(found.iter().any(named), "{}: {found:#?}", self.check.name());
+        assert!(found.iter().any(named), "{}: {found:#?}", self.check.as_str());
         let of_hub = |(_, line): &(Verdict, String)| line[5..].starts_with("hub ");
         assert!(found.iter().all(of_hub), "{found:#?}");
     }

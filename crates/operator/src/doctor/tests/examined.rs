@@ -83,7 +83,7 @@ async fn everything_is_ok_on_planes_where_everything_is_right_and_nothing_is_wri
     let checked: Vec<&str> = Check::ALL
         .iter()
         .filter(|check| !of(&report, **check).is_empty())
-        .map(|check| check.name())
+        .map(|check| check.as_str())
         .collect();
     // The gateway's replicas are no plane: their checks are tested with replicas that answer (tests/client/doctor.rs). No
     // kind of these planes lives at one member (members.rs).
@@ -91,7 +91,7 @@ async fn everything_is_ok_on_planes_where_everything_is_right_and_nothing_is_wri
     let of_planes = Check::ALL.iter().filter(|check| !of_others.contains(*check));
     assert_eq!(
         checked,
-        of_planes.map(|check| check.name()).collect::<Vec<_>>(),
+        of_planes.map(|check| check.as_str()).collect::<Vec<_>>(),
         "{report}"
     );
     // The reviews of the fake allow everything, which is more than is needed.

@@ -11,25 +11,13 @@ use serde_json::{Map, Value, json};
 
 /// A write to the API server.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Act {
-    /// Create an object that does not exist.
-    Create {
-        /// Its kind.
-        kind: Kind,
-        /// The whole object.
-        object: Value,
-    },
-    /// Merge into the status of an object, if its resourceVersion is still current.
-    Status {
-        /// Its kind.
-        kind: Kind,
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// The status fields, and the resourceVersion that the decision is based on.
-        patch: Value,
-    },
+pub(super) struct Act {
+    /// The kind of the object.
+    pub(super) kind: Kind,
+    /// The whole object to create; or its identity and status, which are merged if its resourceVersion is still current.
+    pub(super) object: Value,
+    /// True if the object exists and its status is written.
+    pub(super) is_status: bool,
 }
 
 /// The write that sets these conditions and `fields` in an object's status; `None` if the status is up to date.
@@ -41,23 +29,21 @@ fn say(
     now: Timestamp,
 ) -> Option<Act> {
     let old = &object["status"];
-    let before = conditions::of(object);
-    let after = said.iter().fold(before.clone(), |list, said| {
-        conditions::with(list, *said, object["metadata"]["generation"].as_i64(), now)
-    });
-    if before == after && fields.iter().all(|(name, value)| old[name] == *value) {
+    let before = &old["conditions"];
+    let after = said
+        .iter()
+        .fold(before.clone(), |list, said| conditions::with(&list, *said, now));
+    if *before == after && fields.iter().all(|(name, value)| old[name] == *value) {
         return None;
     }
     let mut status = fields;
-    status.insert("conditions".to_owned(), json!(after));
-    Some(Act::Status {
+    status.insert("conditions".to_owned(), after);
+    let metadata = json!({"namespace": object.namespace(), "name": object.name(),
+        "resourceVersion": object["metadata"]["resourceVersion"]});
+    Some(Act {
         kind,
-        namespace: object.namespace().to_owned(),
-        name: object.name().to_owned(),
-        patch: json!({
-            "metadata": {"resourceVersion": object["metadata"]["resourceVersion"]},
-            "status": status,
-        }),
+        object: json!({"metadata": metadata, "status": status}),
+        is_status: true,
     })
 }
 

@@ -7,11 +7,12 @@ mod inquiry;
 pub use inquiry::{Answer, Beginning, Inquiry, Questions};
 
 use super::{
-    CredentialSource, FollowedCredential, ProjectEvent, Projects,
+    ProjectEvent, Projects,
     objects::{Change, Objects},
 };
 use crate::plane::{
     client::Connection,
+    credential::{CredentialSource, FollowedCredential},
     kubeconfig::{Credential, KubeconfigError, Rules},
 };
 use fedgate_api::names::is_label_value;

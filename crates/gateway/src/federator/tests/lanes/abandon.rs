@@ -28,7 +28,7 @@ fn abandoned(member: &str) -> World {
     let mut world = deleted(&json!({"metadata": {"annotations": {keys::ABANDON: member}}}));
     world.copy_lost();
     world.binding_lost();
-    world.memory.bound = true;
+    world.memory.is_binding_settled = true;
     world
 }
 
@@ -69,7 +69,7 @@ fn a_pin_that_goes_because_the_member_has_let_go_is_not_abandoned() {
     let mut world = deleted(&json!({}));
     world.copy_lost();
     world.binding_lost();
-    world.memory.bound = true;
+    world.memory.is_binding_settled = true;
     world.memory.member.probing.observation = Some(Observation::Absent);
     let plan = world.plans();
     assert_eq!(

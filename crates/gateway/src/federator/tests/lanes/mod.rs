@@ -845,7 +845,7 @@ fn a_record_that_is_there_is_written_by_its_version() {
     written(&world, "remove_pin");
 }
 
-/// A record that is too large could not be written any more, for no object of the namespace.
+/// A record that is too large could not be written, for no object of the namespace.
 #[test]
 fn a_namespace_with_too_many_members_gets_no_more_until_one_is_gone() {
     let mut world = World::new();
@@ -1061,7 +1061,7 @@ fn a_copy_that_was_delivered_nowhere_is_deleted_at_once() {
     assert_eq!(world.decides(), ["delete_copy"]);
     world.copy_lost();
     assert_eq!(world.decides(), ["confirm gone"]);
-    world.memory.bound = true;
+    world.memory.is_binding_settled = true;
     assert_eq!(world.decides(), ["let_go"]);
 }
 

@@ -62,7 +62,7 @@ fn an_object_waits_for_the_end_of_its_namesake_of_another_group() {
     assert_eq!(world.decides(), [r#"create_copy vault-choose-dfw {"size":1}"#]);
 }
 
-/// Such an object was delivered nowhere, so that nothing of it is left anywhere.
+/// An object that waits for its namesake was delivered nowhere, so that nothing of it is left anywhere.
 #[test]
 fn an_object_that_waits_for_its_namesake_can_be_deleted() {
     let (mut world, _) = with_two_kinds();
@@ -72,6 +72,6 @@ fn an_object_that_waits_for_its_namesake_can_be_deleted() {
     }}));
     assert_eq!(world.decides(), ["confirm gone"]);
     // The hub has neither its copy nor a binding of its own.
-    world.memory.bound = true;
+    world.memory.is_binding_settled = true;
     assert_eq!(world.decides(), ["let_go"]);
 }

@@ -8,7 +8,7 @@ fn another_cluster_of_the_members_name_proves_nothing() {
     let mut world = deleted(&json!({}));
     world.copy_lost();
     world.binding_lost();
-    world.memory.bound = true;
+    world.memory.is_binding_settled = true;
     world.joins("m-new", None);
     assert_eq!(world.decides(), ["return_status"]);
     world.memory.member.probing.observation = Some(Observation::Absent);
@@ -67,7 +67,7 @@ fn a_member_that_has_left_proves_nothing() {
     let mut world = deleted(&json!({}));
     world.copy_lost();
     world.binding_lost();
-    world.memory.bound = true;
+    world.memory.is_binding_settled = true;
     world.leaves();
     world.memory.member.probing.observation = Some(Observation::Absent);
     assert_eq!(world.decides(), ["return_status"]);
@@ -87,7 +87,7 @@ fn a_cluster_that_is_not_known_is_not_asked_and_its_object_waits_for_the_list() 
         } else {
             world.copy_lost();
             world.binding_lost();
-            world.memory.bound = true;
+            world.memory.is_binding_settled = true;
         }
         world.leaves();
         world.index.hub.clusters.set_failing(true);
@@ -144,7 +144,7 @@ fn a_deletion_ends_only_while_the_clusters_are_seen() {
     let mut world = deleted(&json!({}));
     world.copy_lost();
     world.binding_lost();
-    world.memory.bound = true;
+    world.memory.is_binding_settled = true;
     world.index.hub.clusters.set_failing(true);
     assert_eq!(world.decides(), ["return_status"], "nobody is asked");
     world.memory.member.probing.observation = Some(Observation::Absent);

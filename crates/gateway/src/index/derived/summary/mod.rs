@@ -94,8 +94,8 @@ fn federated_state(row: &Row<Source>) -> FederatedState {
     Some((condition.status.clone(), condition.reason.clone()))
 }
 
-/// Status and reason of a condition `Federated` as metrics and answers show it: a closed set. Other reasons count as
-/// `Other`, and an object without the condition as `None`.
+/// Status and reason of a condition `Federated` as metrics and answers show it: a closed set. Other reasons, and those that only
+/// further kinds have, count as `Other`, and an object without the condition as `None`.
 pub fn labels(state: &FederatedState) -> (&'static str, &'static str) {
     let Some((status, reason)) = state else {
         return ("None", "None");
@@ -105,7 +105,8 @@ pub fn labels(state: &FederatedState) -> (&'static str, &'static str) {
         "False" => "False",
         _ => "Unknown",
     };
-    (status, Reason::parse(reason).map_or("Other", Reason::as_str))
+    let shown = Reason::parse(reason).filter(|reason| !reason.is_of_further_kinds());
+    (status, shown.map_or("Other", Reason::as_str))
 }
 
 /// The states that an object of a federated kind may have, by [`labels`].

@@ -5,7 +5,7 @@ use fedgate_engine::store::table::Row;
 use fedgate_operations::Class;
 use std::sync::Arc;
 
-/// Reasons of `Federated`=False that the tenant or the operator of a cell has to mend: the object waits for neither the
+/// Reasons of `Federated`=False that the tenant or the operator of a cell has to correct: the object waits for neither the
 /// gateway nor a plane.
 pub const REFUSED: [&str; 15] = [
     "InvalidCityCode",

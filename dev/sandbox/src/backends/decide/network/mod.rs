@@ -142,9 +142,10 @@ fn new_context(namespace: &str, name: &str, binding: &Value) -> Act {
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"network": {"name": binding["network"]["name"]}, "location": binding["location"]},
     });
-    Act::Create {
+    Act {
         kind: Kind::NetworkContext,
         object,
+        is_status: false,
     }
 }
 
@@ -171,10 +172,10 @@ fn claim(
     }
     let (namespace, name) = (claim.namespace(), claim.name());
     let Some(subnet) = objects.get(Kind::Subnet, namespace, name) else {
-        let object = new_subnet(objects, claim, taken)?;
-        return Some(Act::Create {
+        return Some(Act {
             kind: Kind::Subnet,
-            object,
+            object: new_subnet(objects, claim, taken)?,
+            is_status: false,
         });
     };
     if !is_ready(subnet) {

@@ -1,5 +1,4 @@
 use super::*;
-use crate::backends::decide::Act;
 use kube_runtime::watcher::Event;
 
 fn now() -> Timestamp {
@@ -64,19 +63,14 @@ fn settle(world: &mut Objects) -> usize {
             return passes;
         }
         for act in acts {
-            match act {
-                Act::Create { kind, object } => world.put(kind, object),
-                Act::Status {
-                    kind,
-                    namespace,
-                    name,
-                    mut patch,
-                } => {
-                    let mut object = world.get(kind, &namespace, &name).unwrap().clone();
-                    object["status"] = patch["status"].take();
-                    world.put(kind, object);
-                }
+            let mut object = act.object;
+            if act.is_status {
+                let known = world.get(act.kind, object.namespace(), object.name());
+                let status = object["status"].take();
+                object = known.unwrap().clone();
+                object["status"] = status;
             }
+            world.put(act.kind, object);
         }
     }
     panic!("it never comes to rest")

@@ -49,19 +49,15 @@ fn say_budgets(world: &mut Objects, data: &Value) {
 fn pass(world: &mut Objects) -> Vec<String> {
     let mut order = Vec::new();
     for act in decide(world, now()) {
-        let Act::Status {
-            kind,
-            namespace,
-            name,
-            mut patch,
-        } = act
-        else {
-            panic!("a granter creates nothing: {act:?}");
-        };
-        let mut claim = world.get(kind, &namespace, &name).unwrap().clone();
-        claim["status"] = patch["status"].take();
+        assert!(act.is_status, "a granter creates nothing: {act:?}");
+        let Act { kind, object, .. } = act;
+        let mut claim = world
+            .get(kind, object.namespace(), object.name())
+            .unwrap()
+            .clone();
+        claim["status"] = object["status"].clone();
         world.put(kind, claim);
-        order.push(name);
+        order.push(object.name().to_owned());
     }
     order
 }

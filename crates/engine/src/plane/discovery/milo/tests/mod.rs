@@ -171,7 +171,7 @@ async fn a_project_is_engaged_while_it_is_ready_and_another_life_of_its_name_is_
     ]);
     let mut events = Events::of(plane, MiloForm::Projects, "hub=eu", &template);
     events.engaged("alpha", "u1").await;
-    // Its platform waits for what is left in it; nothing of it runs any more.
+    // Its platform waits for what is left in it; nothing of it runs.
     events.engaged("gamma", "u3").await;
     events.suspended("gamma", true).await;
     // A change that makes no project ready or unready is no event.

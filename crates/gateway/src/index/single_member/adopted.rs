@@ -1,13 +1,14 @@
-//! The companions that went with an object to its member, by the names in its pin.
+//! Adopted companions: somebody at the member makes them part of an object, so that they are withdrawn with it. The pin of the object
+//! names them.
 
 use super::{DeliveryPolicy, Pin};
 use crate::index::{GatewayIndex, derived::secondary};
 use crate::references;
 use std::sync::Arc;
 
-/// State of the companions that went with an object to its member, while they are withdrawn from it.
+/// State of the adopted companions of an object while they are withdrawn from its member.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct AdoptedState {
     /// True if Karmada still dispatches one of them, as far as bindings show.
     pub goes_on: bool,
     /// Permanent ids of the bindings of the suspended companions.
@@ -17,29 +18,29 @@ pub struct Kept {
 }
 
 impl GatewayIndex {
-    /// State of the companions that went with the object of a pin to its member. A companion that is gone from the hub counts as
-    /// stopped. So does a companion that another object has, because it does not end with this object.
-    pub fn kept(&self, hub: &str, object: &str, pin: &Pin) -> Kept {
-        let mut kept = Kept::default();
+    /// State of the companions that a pin names. A companion that is gone from the hub counts as stopped. So does a companion that
+    /// another object has, because it does not end with this object.
+    pub fn adopted_state(&self, hub: &str, object: &str, pin: &Pin) -> AdoptedState {
+        let mut state = AdoptedState::default();
         let named = pin
-            .kept
+            .adopted
             .iter()
             .filter_map(|token| Some((token, references::parse_token(&self.companions, token)?)));
         for (token, (kind, name)) in named {
             let row = self.hub.companions[kind].get(hub, &name);
             let Some(row) = row.filter(|row| secondary::lists(&row.digest, object)) else {
-                kept.gone.push(token.clone());
+                state.gone.push(token.clone());
                 continue;
             };
             let policy = DeliveryPolicy::of_companion(row.digest.delivery_policy.as_deref());
-            let is_suspended = policy == Some(DeliveryPolicy::Suspend(pin.member.clone()));
+            let is_suspended = policy == Some(DeliveryPolicy::Withdraw(pin.member.clone()));
             let delivery = self.companion_delivery(kind, hub, &name, row);
             let stopped = delivery.filter(|delivery| is_suspended && delivery.suspended);
             match stopped.and_then(|delivery| delivery.id.clone()) {
-                Some(id) => kept.ids.push(id),
-                None => kept.goes_on |= !is_suspended || self.companion_binding(kind, hub, &name).is_some(),
+                Some(id) => state.ids.push(id),
+                None => state.goes_on |= !is_suspended || self.companion_binding(kind, hub, &name).is_some(),
             }
         }
-        kept
+        state
     }
 }

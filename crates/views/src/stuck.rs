@@ -1,7 +1,12 @@
 //! Stuck objects that follow from the index: brakes, refused, undelivered, deleting, orphaned and unavailable ones.
 
 use super::{HUB_UNREACHABLE, Operations, name_of};
-use crate::{
+use fedgate_api::conditions::types;
+use fedgate_engine::{
+    clock::Now,
+    runtime::inspect::{SLICE, Survey},
+};
+use fedgate_gateway::{
     PLATFORM,
     index::{
         GatewayIndex, ObjectRef, TableId,
@@ -9,11 +14,7 @@ use crate::{
         derived::undelivered::{Since, is_of_leader},
     },
 };
-use fedgate_api::conditions::types;
-use fedgate_engine::{
-    clock::Now,
-    runtime::inspect::{SLICE, Survey},
-};
+use fedgate_kinds::KindId;
 use fedgate_operations::views::stuck::{self as views, Found, is_older};
 use fedgate_operations::{Class, Stage, StuckItem, Time};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -51,17 +52,13 @@ pub(super) fn found(
 }
 
 fn brake(word: &str, kind: &str, name: &str, message: String) -> Found {
-    Found {
-        class: Class::Brake,
-        plane: "hub",
-        word: word.to_owned(),
-        item: StuckItem {
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-            message,
-            ..StuckItem::default()
-        },
-    }
+    let item = StuckItem {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        message,
+        ..StuckItem::default()
+    };
+    Found::new(Class::Brake, "hub", word, item)
 }
 
 fn brakes(of: &Operations) -> Vec<Found> {
@@ -86,7 +83,7 @@ fn brakes(of: &Operations) -> Vec<Found> {
 }
 
 /// The projects that the brake of the platform holds.
-pub(crate) fn unknown_projects(index: &GatewayIndex) -> Vec<Found> {
+pub(super) fn unknown_projects(index: &GatewayIndex) -> Vec<Found> {
     let all = index.unknown_projects().into_iter();
     let found = all.map(|(label, uid)| {
         let message =
@@ -141,12 +138,17 @@ fn is_shown(problem: &Problem, now: Now) -> bool {
     is_older(Some(Time::from_second(problem.since)), after, now)
 }
 
+/// The cells to which Karmada's binding schedules a copy.
+fn cells_of(index: &GatewayIndex, kind: KindId, hub: &str, name: &str) -> Option<String> {
+    let binding = index.binding(kind, hub, name)?;
+    Some(binding.digest.clusters.join(", "))
+}
+
 pub(super) fn of_problem(index: &GatewayIndex, object: &ObjectKey, problem: &Problem) -> Found {
     let (project, (kind, (namespace, name))) = object;
     let kind = *kind;
     let hub = index.owned_hub_namespace(project, namespace);
-    let binding = hub.and_then(|hub| index.binding(kind, hub.as_str(), name));
-    let cells = binding.map(|binding| binding.digest.clusters.join(", "));
+    let cells = hub.and_then(|hub| cells_of(index, kind, hub.as_str(), name));
     let of = index.projects.get(project);
     let source = of.and_then(|of| of.sources[kind].get(namespace, name));
     let type_ = if problem.is_urgent() {
@@ -155,21 +157,17 @@ pub(super) fn of_problem(index: &GatewayIndex, object: &ObjectKey, problem: &Pro
         types::AVAILABLE
     };
     let said = source.and_then(|row| row.digest.status.condition(type_)?.shown.clone());
-    Found {
-        class: problem.class,
-        plane: "project",
-        word: problem.reason.to_string(),
-        item: StuckItem {
-            project: project.as_str().to_owned(),
-            namespace: namespace.to_string(),
-            kind: index.plural(TableId::Federated(kind)).to_owned(),
-            name: name.to_string(),
-            cell: cells.unwrap_or_default(),
-            since: Some(Time::from_second(problem.since)),
-            message: said.as_deref().unwrap_or_default().to_owned(),
-            ..StuckItem::default()
-        },
-    }
+    let item = StuckItem {
+        project: project.as_str().to_owned(),
+        namespace: namespace.to_string(),
+        kind: index.plural(TableId::Federated(kind)).to_owned(),
+        name: name.to_string(),
+        cell: cells.unwrap_or_default(),
+        since: Some(Time::from_second(problem.since)),
+        message: said.as_deref().unwrap_or_default().to_owned(),
+        ..StuckItem::default()
+    };
+    Found::new(problem.class, "project", &*problem.reason, item)
 }
 
 /// Objects that are not yet where they are to go. A standby does not know those of all stages.
@@ -178,7 +176,7 @@ fn undelivered(of: &Operations, stuck_for: Duration, now: Now) -> Vec<Found> {
     let outage = of.hub_outage();
     let outage = outage.map(|since| format!("{HUB_UNREACHABLE}: {since}"));
     let mut found = Vec::new();
-    let stages = Stage::ALL.into_iter();
+    let stages = Stage::ALL.iter().copied();
     for stage in stages.filter(|stage| leads || !is_of_leader(*stage)) {
         let after = match stage {
             Stage::HubToCell => stuck_for.max(UNDELIVERED_BY_KARMADA),
@@ -214,11 +212,11 @@ fn waiting(
     let owner = index.owners.get(hub)?;
     let (table, plane, cell) = match stage {
         Stage::ProjectToHub => (TableId::Federated(*kind), "hub", None),
-        Stage::HubToCell => {
-            let binding = index.binding(*kind, hub, name);
-            let cells = binding.map(|row| row.digest.clusters.join(", "));
-            (TableId::Federated(*kind), "hub", cells)
-        }
+        Stage::HubToCell => (
+            TableId::Federated(*kind),
+            "hub",
+            cells_of(index, *kind, hub, name),
+        ),
         Stage::HubStatusToProject => (TableId::Federated(*kind), "project", None),
         Stage::WritebackToProjection => {
             let row = index.hub.write_backs[*kind].get(hub, name);
@@ -231,34 +229,25 @@ fn waiting(
     let federated = row.and_then(|row| row.digest.status.condition("Federated"));
     let told = federated.filter(|said| &*said.status != "True");
     let told = told.map(|said| format!("{}: {}", said.reason, said.shown.as_deref().unwrap_or_default()));
-    Some(Found {
-        class: Class::Undelivered,
-        plane,
-        word: stage.as_str().to_owned(),
-        item: StuckItem {
-            project: owner.project.as_str().to_owned(),
-            namespace: owner.namespace.to_string(),
-            kind: index.plural(table).to_owned(),
-            name: name.to_string(),
-            cell: cell.unwrap_or_default(),
-            since: Some(Time(since.at)),
-            since_at_least: since.at_least,
-            message: outage.cloned().or(told).unwrap_or_default(),
-            ..StuckItem::default()
-        },
-    })
+    let item = StuckItem {
+        project: owner.project.as_str().to_owned(),
+        namespace: owner.namespace.to_string(),
+        kind: index.plural(table).to_owned(),
+        name: name.to_string(),
+        cell: cell.unwrap_or_default(),
+        since: Some(Time(since.at)),
+        since_at_least: since.at_least,
+        message: outage.cloned().or(told).unwrap_or_default(),
+        ..StuckItem::default()
+    };
+    Some(Found::new(Class::Undelivered, plane, stage.as_str(), item))
 }
 
 fn orphans(of: &Operations) -> Vec<Found> {
     let keys = of.gateway.role.garbage.orphaned_copies();
     let orphans = keys.iter().map(|key| {
         let item = name_of(&of.index(), key);
-        Found {
-            class: Class::Orphan,
-            plane: "hub",
-            word: item.kind.clone(),
-            item,
-        }
+        Found::new(Class::Orphan, "hub", item.kind.clone(), item)
     });
     orphans.collect()
 }

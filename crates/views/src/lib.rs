@@ -2,28 +2,30 @@
 //!
 //! No answer reads an object's body or sends a request. The index is locked for slices of [`SLICE`] rows.
 
+#![forbid(unsafe_code)]
+
 mod cells;
 mod flows;
 mod next_step;
-pub(super) mod overview;
+mod overview;
 mod projects;
-pub(crate) mod stuck;
+mod stuck;
 mod trace;
 
 #[cfg(test)]
 mod tests;
 
-use super::{
+use fedgate_api::names::ProjectKey;
+use fedgate_engine::{
+    key::{Key, Plane},
+    metrics::Holder,
+    runtime::{Runtime, inspect::SLICE},
+};
+use fedgate_gateway::{
     Gateway,
     context::scan_projects,
     index::{GatewayIndex, NamespaceOwner, TableId},
-    queries::lifecycle,
-};
-use fedgate_api::names::ProjectKey;
-use fedgate_engine::metrics::Holder;
-use fedgate_engine::{
-    key::{Key, Plane},
-    runtime::{Runtime, inspect::SLICE},
+    queries::lifecycle::home_of,
 };
 use fedgate_operations::views::{
     header::{self, Process},
@@ -32,8 +34,8 @@ use fedgate_operations::views::{
 };
 use fedgate_operations::{
     CellDetail, CellRow, Changes, Flows, Header, JournalRow, NoAnswer, OperationsSource, Overview, PlaneRow,
-    ProjectDetail, ProjectRow, RefusedProject, Rows, StuckGroup, StuckItem, Trace,
-    query::{Query, STUCK_FOR, TraceQuery},
+    ProjectDetail, ProjectRow, RefusedProject, Rows, StuckGroup, StuckItem, Trace, TracedObject,
+    query::{Query, STUCK_FOR},
 };
 use std::{
     collections::{BTreeSet, HashMap},
@@ -84,7 +86,7 @@ impl Operations {
     }
 
     /// The engaged projects, in order.
-    fn projects(&self) -> Vec<ProjectKey> {
+    fn project_keys(&self) -> Vec<ProjectKey> {
         let mut projects = Vec::new();
         scan_projects(&self.gateway.shared, Holder::Operations, |_, key, _| {
             projects.push(key.clone());
@@ -106,35 +108,23 @@ impl Operations {
 /// The project, namespace, kind and name of a key as its tenant knows it.
 fn name_of(index: &GatewayIndex, key: &Key) -> StuckItem {
     let plural = key.kind.as_str().split('.').next().unwrap_or_default();
-    match &key.plane {
-        Plane::Project(project) => views::item(key, Some(project.as_str()), &key.namespace, plural),
-        Plane::Hub | Plane::Cell => {
-            let item = match home_of(index, key) {
-                Some((project, namespace)) => views::item(key, Some(project.as_str()), &namespace, plural),
-                None => views::item(key, None, &key.namespace, plural),
-            };
-            StuckItem {
-                cell: author_of(index, key).unwrap_or_default(),
-                ..item
-            }
-        }
-    }
-}
-
-/// The project and the namespace in it that an object of the hub belongs to; a key without a namespace is that of a hub
-/// namespace.
-fn home_of(index: &GatewayIndex, key: &Key) -> Option<(ProjectKey, Arc<str>)> {
-    let hub = if key.namespace.is_empty() {
-        &key.name
-    } else {
-        &key.namespace
+    let home = home_of(index, key);
+    let (project, namespace) = match &home {
+        Some((project, namespace)) => (Some(project.as_str()), namespace),
+        None => (None, &key.namespace),
     };
-    lifecycle::home(index, hub)
+    StuckItem {
+        cell: author_of(index, key).unwrap_or_default(),
+        ..views::item(key, project, namespace, plural)
+    }
 }
 
 /// The cell that has written a write-back.
 fn author_of(index: &GatewayIndex, key: &Key) -> Option<String> {
-    let Some(TableId::WrittenBack(kind)) = index.table_of_kind(&key.kind) else {
+    let table = index
+        .table_of_kind(&key.kind)
+        .filter(|_| key.plane == Plane::Hub)?;
+    let TableId::WrittenBack(kind) = table else {
         return None;
     };
     let row = index.hub.write_backs[kind].get(&key.namespace, &key.name)?;
@@ -215,8 +205,8 @@ impl OperationsSource for Operations {
         Ok(flows::flows(self, query))
     }
 
-    fn trace(&self, query: &TraceQuery) -> Result<Trace, NoAnswer> {
-        trace::trace(self, query)
+    fn trace(&self, object: &TracedObject) -> Result<Trace, NoAnswer> {
+        trace::trace(self, object)
     }
 
     fn collect_changes(&self, on: bool) {

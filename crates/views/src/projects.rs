@@ -1,18 +1,18 @@
 //! A row for each project, and a project with its stuck objects.
 
 use super::{DETAILS, Operations, by_project, items};
-use crate::index::{GatewayIndex, Project, derived::summary::Problem};
 use fedgate_api::names::{CityCode, ProjectKey};
 use fedgate_engine::{key::Plane, runtime::inspect::PlaneState as State, store::table::Table};
+use fedgate_gateway::index::{GatewayIndex, Project, derived::summary::Problem};
 use fedgate_operations::views::{page, planes, stuck::Found};
 use fedgate_operations::{
     NamespaceRow, NoAnswer, PlaneState, ProjectDetail, ProjectRow, Rows, Stage, Time, Worst,
-    query::{Query, STUCK_FOR, Sort},
+    query::{self, Query, STUCK_FOR, Sort},
 };
 use std::collections::{BTreeSet, HashMap};
 
 pub(super) fn rows(of: &Operations, query: &Query) -> Rows<ProjectRow> {
-    let mut projects = of.projects();
+    let mut projects = of.project_keys();
     projects.retain(|key| query.q.as_deref().is_none_or(|q| key.as_str().contains(q)));
     let found = of.found(STUCK_FOR, true);
     let is_plain = query.state.is_none() && query.reason.is_none() && query.city.is_none();
@@ -26,15 +26,10 @@ pub(super) fn rows(of: &Operations, query: &Query) -> Rows<ProjectRow> {
     }
     let mut rows = rows_of(of, &projects, &found);
     rows.retain(|row| {
-        query
-            .state
-            .as_deref()
-            .is_none_or(|state| row.state.as_str() == state)
+        let reason = row.worst.as_ref().map(|worst| &worst.reason);
+        query::selects(query.state.as_deref(), row.state.as_str())
             && query.city.as_ref().is_none_or(|city| row.cities.contains(city))
-            && query
-                .reason
-                .as_deref()
-                .is_none_or(|reason| row.worst.as_ref().is_some_and(|w| w.reason == reason))
+            && (query.reason.is_none() || query.reason.as_ref() == reason)
     });
     let worst = |row: &ProjectRow| row.worst.as_ref().map(|worst| (worst.class, worst.since));
     match query.sort {
@@ -70,7 +65,7 @@ pub(super) fn rows_of(of: &Operations, projects: &[ProjectKey], found: &[Found])
 fn undelivered(of: &Operations) -> HashMap<ProjectKey, usize> {
     let index = of.index();
     let mut counts: HashMap<ProjectKey, usize> = HashMap::new();
-    for stage in Stage::ALL {
+    for &stage in Stage::ALL {
         for object in index.undelivered.of(stage).keys() {
             if let Some(owner) = index.owners.get(&object.hub) {
                 *counts.entry(owner.project.clone()).or_default() += 1;

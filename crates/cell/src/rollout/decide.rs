@@ -1,11 +1,12 @@
-//! Assigns Instances to slots and plans the steps: lane A creates and replaces, lane B deletes surplus Instances.
+//! Assigns Instances to slots and plans the steps. The steps of the fill create and replace Instances until each slot has one of the
+//! current template. The steps of the scale-down delete surplus Instances, and no hold of the fill delays them.
 //!
 //! Only a rolling update replaces an Instance that has been ready. The rolling update continues only while every slot
 //! has a ready Instance of the current template, or an Instance of a former template that has been ready. A template
 //! whose Instances never become ready therefore takes down one Instance and no second, even if others lose readiness
 //! meanwhile.
 
-use super::{Deployment, Instance, Owner, Policy, RolloutHold, Step, StepAction, StepReason, ordinal};
+use super::{Deployment, Owner, Policy, RolloutHold, RolloutInstance, Step, StepAction, StepReason, ordinal};
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::Arc,
@@ -16,18 +17,21 @@ pub(super) struct SortedInstances<'a> {
     /// Number of wanted ordinals.
     wanted: u32,
     /// Instances that have the slot of their ordinal; those from `wanted` on are surplus.
-    slots: BTreeMap<u32, &'a Instance>,
+    slots: BTreeMap<u32, &'a RolloutInstance>,
     /// Instances that a deployment of this name controls but that have no slot; they are deleted.
-    strays: Vec<&'a Instance>,
+    strays: Vec<&'a RolloutInstance>,
     /// All Instances by name.
-    by_name: BTreeMap<&'a str, &'a Instance>,
+    by_name: BTreeMap<&'a str, &'a RolloutInstance>,
 }
 
 impl<'a> SortedInstances<'a> {
     /// Assigns each Instance to its role. Instances that are not being deleted come first, then the oldest, so that the
     /// order of the list does not affect the result.
-    pub(super) fn of(deployment: &Deployment, instances: impl IntoIterator<Item = &'a Instance>) -> Self {
-        let mut by_age: Vec<&Instance> = instances.into_iter().collect();
+    pub(super) fn of(
+        deployment: &Deployment,
+        instances: impl IntoIterator<Item = &'a RolloutInstance>,
+    ) -> Self {
+        let mut by_age: Vec<&RolloutInstance> = instances.into_iter().collect();
         by_age.sort_by_key(|i| (i.deleting, i.created, &i.name));
         let mut sorted = Self {
             // Without a valid number each Instance has the slot of its ordinal.
@@ -54,27 +58,27 @@ impl<'a> SortedInstances<'a> {
     pub(super) fn steps(&self, deployment: &Deployment, hold: Option<RolloutHold>) -> Vec<Step> {
         let mut steps = Vec::new();
         if deployment.policy != Policy::Unsupported && deployment.replicas.is_some() {
-            let mut lanes = self.lanes(deployment, hold);
-            lanes.mark_due(deployment.policy, &self.by_name);
+            let mut groups = self.groups(deployment, hold);
+            groups.mark_due(deployment.policy, &self.by_name);
             if let Some(why) = hold.and_then(stop_reason) {
-                for (n, step) in lanes.lane_a().enumerate() {
+                for (n, step) in groups.fill().enumerate() {
                     (step.act, step.why, step.now) = (StepAction::Wait, why, n == 0);
                 }
             }
-            let lanes = [lanes.strays, lanes.ordered, lanes.roll, lanes.surplus];
-            steps.extend(lanes.into_iter().flatten());
+            let groups = [groups.strays, groups.ordered, groups.roll, groups.scale_down];
+            steps.extend(groups.into_iter().flatten());
         }
         steps.extend(self.labels(deployment));
         steps
     }
 
-    fn lanes(&self, deployment: &Deployment, hold: Option<RolloutHold>) -> Lanes {
+    fn groups(&self, deployment: &Deployment, hold: Option<RolloutHold>) -> StepGroups {
         let strays = self
             .strays
             .iter()
             .map(|i| removal_step(i, StepReason::Stray))
             .collect();
-        let replace = |instance: &Instance, why| {
+        let replace = |instance: &RolloutInstance, why| {
             if hold == Some(RolloutHold::Rolls) {
                 return step(&instance.name, StepAction::Wait, StepReason::RollsHeld);
             }
@@ -104,11 +108,11 @@ impl<'a> SortedInstances<'a> {
         // Instances that are not ready are replaced first.
         let roll = down.into_iter().rev().chain(up.into_iter().rev()).collect();
         let surplus = self.slots.range(self.wanted..).rev();
-        Lanes {
+        StepGroups {
             strays,
             ordered,
             roll,
-            surplus: surplus
+            scale_down: surplus
                 .map(|(_, i)| removal_step(i, StepReason::Surplus))
                 .collect(),
         }
@@ -142,7 +146,7 @@ impl<'a> SortedInstances<'a> {
     }
 }
 
-/// The reason why lane A stops; `None` for a hold of rolling updates only.
+/// The reason why the fill waits; `None` for a hold of rolling updates only.
 fn stop_reason(hold: RolloutHold) -> Option<StepReason> {
     match hold {
         RolloutHold::Blocked(reason) => Some(StepReason::Blocked(reason)),
@@ -160,7 +164,7 @@ fn step(instance: &Arc<str>, act: StepAction, why: StepReason) -> Step {
 }
 
 /// A wait for an Instance that is being deleted.
-fn terminating_step(instance: &Instance) -> Step {
+fn terminating_step(instance: &RolloutInstance) -> Step {
     let why = if instance.lost {
         StepReason::Lost
     } else {
@@ -170,7 +174,7 @@ fn terminating_step(instance: &Instance) -> Step {
 }
 
 /// The deletion of an Instance, or the wait for it.
-fn removal_step(instance: &Instance, why: StepReason) -> Step {
+fn removal_step(instance: &RolloutInstance, why: StepReason) -> Step {
     if instance.deleting {
         return terminating_step(instance);
     }
@@ -181,16 +185,20 @@ fn removal_step(instance: &Instance, why: StepReason) -> Step {
     step(&instance.name, delete, why)
 }
 
-#[derive(Default)]
-struct Lanes {
+/// The steps in their order. Strays, ordered and roll are the fill.
+struct StepGroups {
+    /// Deletions of Instances without slot.
     strays: Vec<Step>,
+    /// Slots without an Instance that is or was ready, by ordinal: creations, replacements and waits.
     ordered: Vec<Step>,
+    /// Replacements of Instances that are or were ready, by a new template.
     roll: Vec<Step>,
-    surplus: Vec<Step>,
+    /// Deletions of Instances whose ordinals exceed the wanted number.
+    scale_down: Vec<Step>,
 }
 
-impl Lanes {
-    fn lane_a(&mut self) -> impl Iterator<Item = &mut Step> {
+impl StepGroups {
+    fn fill(&mut self) -> impl Iterator<Item = &mut Step> {
         self.strays
             .iter_mut()
             .chain(&mut self.ordered)
@@ -198,7 +206,7 @@ impl Lanes {
     }
 
     /// Sets `now` on the steps that may be executed now.
-    fn mark_due(&mut self, policy: Policy, taken: &BTreeMap<&str, &Instance>) {
+    fn mark_due(&mut self, policy: Policy, taken: &BTreeMap<&str, &RolloutInstance>) {
         for stray in &mut self.strays {
             stray.now = true;
         }
@@ -221,12 +229,16 @@ impl Lanes {
                 first.now = true;
             }
         }
-        if let Some(first) = self.surplus.iter_mut().find(|step| step.why != StepReason::Lost) {
+        if let Some(first) = self
+            .scale_down
+            .iter_mut()
+            .find(|step| step.why != StepReason::Lost)
+        {
             first.now = true;
         }
     }
 
-    fn mark_due_in_parallel(&mut self, taken: &BTreeMap<&str, &Instance>) {
+    fn mark_due_in_parallel(&mut self, taken: &BTreeMap<&str, &RolloutInstance>) {
         for step in &mut self.ordered {
             step.now = match step.act {
                 StepAction::Create(_) => !taken.contains_key(&*step.instance),
@@ -239,7 +251,7 @@ impl Lanes {
         {
             first.now = true;
         }
-        for step in &mut self.surplus {
+        for step in &mut self.scale_down {
             step.now = true;
         }
     }

@@ -1,24 +1,28 @@
 //! The hops of a deployment's way: a function of what was observed (contract: cli.md §10).
 
 use super::observe::Deployed;
-use crate::{
-    index::{
-        derived::summary::is_refused,
-        derived::undelivered::Since,
-        rows::{HubCopy, Source, status::ConditionDigest},
-    },
-    operations::HUB_UNREACHABLE,
-};
+use crate::HUB_UNREACHABLE;
 use fedgate_engine::{clock::Now, runtime::failures::LastFailure, store::table::Row};
+use fedgate_gateway::index::{
+    ObjectRef,
+    derived::summary::is_refused,
+    derived::undelivered::Since,
+    rows::{HubCopy, Source, status::ConditionDigest},
+};
 use fedgate_operations::views::stuck::is_older;
-use fedgate_operations::{Branch, Hop, HopKind, HopSource, HopState, Time};
+use fedgate_operations::{Branch, Hop, HopKind, HopSource, HopState, Stage, Time};
 use std::time::Duration;
 
 /// A hop that waits for longer is broken (`--stuck-after` of `kubectl compute trace`).
 const STUCK_AFTER: Duration = Duration::from_mins(2);
 
 /// The way of a deployment; `failure` is the last failure of its key, `outage` says since when the hub is down.
-pub(super) fn branch(of: &Deployed, failure: Option<&LastFailure>, outage: Option<&str>, now: Now) -> Branch {
+pub(super) fn branch(
+    of: &Deployed<'_>,
+    failure: Option<&LastFailure>,
+    outage: Option<&str>,
+    now: Now,
+) -> Branch {
     let mut way = Way {
         of,
         outage,
@@ -29,7 +33,7 @@ pub(super) fn branch(of: &Deployed, failure: Option<&LastFailure>, outage: Optio
     if let Some(source) = way.project() {
         way.write(failure);
         way.hub(source);
-        if let Some(copy) = &of.copy {
+        if let Some(copy) = of.copy {
             way.binding(source, copy);
             way.cell(source, copy);
             way.instances(source);
@@ -46,7 +50,7 @@ pub(super) fn branch(of: &Deployed, failure: Option<&LastFailure>, outage: Optio
 
 /// The hops so far.
 struct Way<'a> {
-    of: &'a Deployed,
+    of: &'a Deployed<'a>,
     outage: Option<&'a str>,
     now: Now,
     hops: Vec<Hop>,
@@ -109,8 +113,8 @@ impl<'a> Way<'a> {
     /// The deployment in the project; `None` ends the way.
     fn project(&mut self) -> Option<&'a Row<Source>> {
         let of = self.of;
-        let mut hop = hop(HopKind::Project, "project", &of.name);
-        let Some(source) = &of.source else {
+        let mut hop = hop(HopKind::Project, "project", &of.object.name);
+        let Some(source) = of.source else {
             let detail = "no deployment exists for this placement and city";
             set(&mut hop, HopState::Broken, "", detail);
             self.push(hop);
@@ -151,18 +155,16 @@ impl<'a> Way<'a> {
     /// The copy on the hub.
     fn hub(&mut self, source: &Row<Source>) {
         let of = self.of;
-        let at = of
-            .hub
-            .as_deref()
-            .map_or_else(String::new, |hub| format!("{hub}/"));
-        let mut hop = hop(HopKind::Hub, "hub", &format!("{at}{}", of.name));
-        let own = of.copy.as_ref();
-        let own = own.filter(|copy| copy.digest.source_uid.as_ref() == Some(&source.uid));
+        let ObjectRef { hub: at, name, .. } = &of.object;
+        let path = format!("{at}/{name}");
+        let mut hop = hop(HopKind::Hub, "hub", path.trim_start_matches('/'));
+        let is_own = |copy: &&Row<HubCopy>| copy.digest.source_uid.as_ref() == Some(&source.uid);
+        let own = of.copy.filter(is_own);
         hop.wants = Some(source.digest.generation);
         hop.has = own.and_then(|copy| copy.digest.source_generation);
         hop.since = own.map(|copy| Time::from_second(copy.digest.created));
         let federated = source.digest.status.condition("Federated");
-        if !of.is_hub_seen {
+        if !of.index.specs_synced(of.project) {
             set(&mut hop, HopState::Unseen, "", INCOMPLETE);
         } else if let Some(condition) = federated.filter(|_| is_refused(source) && !is_of_karmada(source)) {
             hop.state = HopState::Broken;
@@ -170,7 +172,7 @@ impl<'a> Way<'a> {
             describe(&mut hop, condition);
         } else if hop.has < hop.wants && !source.deleting {
             let created = own.is_none().then_some(source.digest.created());
-            self.not_yet(&mut hop, of.waits[0], created);
+            self.not_yet(&mut hop, of.waits(Stage::ProjectToHub), created);
             if let Some(outage) = self.outage {
                 let state = hop.state;
                 set(&mut hop, state, HUB_UNREACHABLE, outage);
@@ -191,23 +193,22 @@ impl<'a> Way<'a> {
 
     /// A hop that a generation on its way to the cells has not passed.
     fn not_delivered(&self, hop: &mut Hop, source: &Row<Source>, copy: &Row<HubCopy>) {
-        let [to_hub, to_cell, _] = self.of.waits;
+        let stages = [Stage::ProjectToHub, Stage::HubToCell];
+        let since = stages.into_iter().find_map(|stage| self.of.waits(stage));
         let refused = source.digest.status.condition("Federated");
         let refused = refused.filter(|condition| &*condition.status == "False");
         let created = (!copy.digest.reports()).then_some(copy.digest.created);
-        self.not_yet(
-            hop,
-            to_hub.or(to_cell),
-            refused.map(|condition| condition.since).or(created),
-        );
+        self.not_yet(hop, since, refused.map(|condition| condition.since).or(created));
     }
 
     /// Karmada's binding.
     fn binding(&mut self, source: &Row<Source>, copy: &Row<HubCopy>) {
         let of = self.of;
-        let mut hop = hop(HopKind::Binding, "hub", &of.binding.0);
-        let Some(row) = of.binding.1.as_ref().filter(|_| of.is_complete) else {
-            if of.is_complete {
+        let is_complete = of.index.is_complete(of.project);
+        let name = of.index.binding_name(of.object.kind, &of.object.name);
+        let mut hop = hop(HopKind::Binding, "hub", &name);
+        let Some(row) = of.binding.filter(|_| is_complete) else {
+            if is_complete {
                 set(&mut hop, HopState::Waiting, "", "Karmada has made no binding");
                 self.not_delivered(&mut hop, source, copy);
             } else {
@@ -218,7 +219,7 @@ impl<'a> Way<'a> {
         let binding = &row.digest;
         let clusters = binding.clusters.join(", ");
         let policy = binding.policy.as_deref();
-        let foreign = policy.filter(|policy| !of.policy.is_empty() && **policy != *of.policy);
+        let foreign = policy.filter(|policy| of.policy().is_some_and(|own| **own != **policy));
         let failed = binding.failed.as_deref().filter(|_| !binding.applied);
         let (state, word, detail) = match (foreign, failed) {
             (Some(policy), _) => (
@@ -253,8 +254,7 @@ impl<'a> Way<'a> {
     /// The report of the cells.
     fn cell(&mut self, source: &Row<Source>, copy: &Row<HubCopy>) {
         let of = self.of;
-        let names: Vec<&str> = of.cells.iter().map(|cell| &*cell.name).collect();
-        let mut hop = hop(HopKind::Cell, "hub", &names.join(", "));
+        let mut hop = hop(HopKind::Cell, "hub", &of.clusters().join(", "));
         let status = &copy.digest.status;
         let available = status.condition("Available");
         hop.wants = Some(source.digest.generation);
@@ -262,19 +262,17 @@ impl<'a> Way<'a> {
             .and_then(|available| available.observed)
             .or(status.observed);
         hop.since = available.map(|condition| Time::from_second(condition.since));
-        let mut cells = of.cells.iter();
-        let problem = cells.find_map(|cell| Some((cell, cell.problem.as_ref()?)));
         let is_reported = copy.digest.reports() && hop.has >= hop.wants;
-        if let Some((cell, (reason, since))) = problem {
-            hop.object = cell.name.to_string();
-            hop.since = Some(Time::from_second(*since));
+        if let Some((cell, reason, since)) = of.unready() {
+            cell.clone_into(&mut hop.object);
+            hop.since = Some(Time::from_second(since));
             // A short interruption of a cell that has reported this generation breaks nothing.
             let state = if is_reported {
                 self.waits(hop.since)
             } else {
                 HopState::Broken
             };
-            let detail = format!("the Cluster {} is not Ready", cell.name);
+            let detail = format!("the Cluster {cell} is not Ready");
             set(&mut hop, state, reason, detail);
         } else if !is_reported {
             set(
@@ -330,11 +328,12 @@ impl<'a> Way<'a> {
         let (all, projected) = (of.instances.len(), of.instances.len() - missing.len());
         (hop.wants, hop.has) = (i64::try_from(all).ok(), i64::try_from(projected).ok());
         hop.object = format!("{projected} of {all}");
-        if !of.is_complete {
+        if !of.index.is_complete(of.project) {
             set(&mut hop, HopState::Unseen, "", INCOMPLETE);
         } else if !missing.is_empty() {
             let shown = missing[..missing.len().min(3)].join(", ");
-            hop.since = of.unprojected.map(|since| Time(since.at));
+            let waits = of.instances.iter().filter_map(|row| of.instance_waits(&row.name));
+            hop.since = waits.min().map(|since| Time(since.at));
             let state = self.waits(hop.since);
             let detail = format!("the project lacks, or does not own: {shown}");
             set(&mut hop, state, "", detail);

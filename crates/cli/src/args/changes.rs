@@ -1,27 +1,50 @@
-//! Arguments of the commands that change something.
+//! Arguments of the commands that change something, but those of `deploy`.
 
-use super::duration;
-use crate::change::{ChangeArgs, DryRun, Flags, number};
+use super::{duration, number};
 use clap::{Args, Subcommand};
 use std::time::Duration;
 
-/// Arguments of `deploy`.
+/// How much of a change is carried out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum DryRun {
+    /// The change is written.
+    #[default]
+    None,
+    /// The change is computed here.
+    Client,
+    /// The server checks it and stores nothing.
+    Server,
+}
+
+impl DryRun {
+    /// The words after a result that was not written; empty if it was.
+    pub(crate) const fn note(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Client => " (dry run)",
+            Self::Server => " (server dry run)",
+        }
+    }
+}
+
+/// Flags of the commands that write a spec and wait for its rollout.
 #[derive(Debug, Args)]
-pub(crate) struct DeployArgs {
-    /// Name of the workload
-    pub(crate) name: Option<String>,
-    /// File with one Workload, which replaces the spec; - for standard input
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) file: Option<String>,
-    /// Write the manifest that was sent to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) save: Option<std::path::PathBuf>,
-    /// Flags that name fields.
-    #[command(flatten)]
-    pub(crate) flags: Flags,
-    /// Flags of all changes.
-    #[command(flatten)]
-    pub(crate) change: ChangeArgs,
+pub(crate) struct ChangeArgs {
+    /// Show the result, and write nothing
+    #[arg(long, value_enum, value_name = "HOW", default_value = "none")]
+    pub(crate) dry_run: DryRun,
+    /// The reason, kept in the history
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) reason: String,
+    /// Wait until the change is done
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) wait: bool,
+    /// The longest wait; 0 for none
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
+    pub(crate) timeout: Duration,
+    /// The longest wait while every unfinished city is blocked; 0 for none
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
+    pub(crate) stall_timeout: Duration,
 }
 
 /// Arguments of `scale`.

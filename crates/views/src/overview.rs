@@ -1,8 +1,10 @@
 //! The state of the fleet in one object.
 
 use super::{Operations, next_step, stuck};
-use crate::index::{GatewayIndex, derived::summary, derived::undelivered::is_of_leader};
-use fedgate_engine::{key::Plane, runtime::inspect::PlaneState, store::table::Row};
+use fedgate_engine::{key::Plane, runtime::inspect::PlaneState};
+use fedgate_gateway::index::{
+    GatewayIndex, derived::summary, derived::undelivered::is_of_leader, rows::Cell,
+};
 use fedgate_operations::views::{before, header, health, planes, stuck as views};
 use fedgate_operations::{
     CellCounts, CellState, Deletions, Deployments, Garbage, HubSummary, Overview, ProjectCounts, Stage, Time,
@@ -81,24 +83,10 @@ fn hub(of: &Operations) -> Option<HubSummary> {
     })
 }
 
-/// The state of a cell.
-pub(super) fn cell_state(row: &Row<crate::index::rows::Cell>) -> CellState {
-    if row.deleting {
-        CellState::Leaving
-    } else if row.digest.city.is_none() {
-        CellState::Unlabelled
-    } else if row.digest.is_ready() {
-        CellState::Ready
-    } else {
-        CellState::NotReady
-    }
-}
-
-/// Number of cells by state.
-pub(crate) fn cells(index: &GatewayIndex) -> CellCounts {
+fn cells(index: &GatewayIndex) -> CellCounts {
     let mut counts = CellCounts::default();
     for (_, row) in index.hub.clusters.iter() {
-        *match cell_state(row) {
+        *match Cell::state(row) {
             CellState::NotReady => &mut counts.not_ready,
             CellState::Leaving => &mut counts.leaving,
             CellState::Unlabelled => &mut counts.unlabelled,
@@ -120,7 +108,7 @@ fn deployments(index: &GatewayIndex) -> Deployments {
 }
 
 fn undelivered(index: &GatewayIndex, leads: bool) -> BTreeMap<Stage, Undelivered> {
-    let stages = Stage::ALL.into_iter().map(|stage| {
+    let stages = Stage::ALL.iter().map(|&stage| {
         let known = leads || !is_of_leader(stage);
         let objects = index.undelivered.of(stage);
         let of = Undelivered {

@@ -1,12 +1,12 @@
 //! A row for each cell, and a cell with its projects and what is stuck there.
 
-use super::{DETAILS, Operations, items, overview::cell_state};
-use crate::index::{GatewayIndex, rows::Cell};
+use super::{DETAILS, Operations, items};
 use fedgate_engine::store::table::Row;
+use fedgate_gateway::index::{GatewayIndex, rows::Cell};
 use fedgate_operations::views::{page, stuck::Found};
 use fedgate_operations::{
     CellDetail, CellRow, NoAnswer, Rows, Time,
-    query::{Query, STUCK_FOR, Sort},
+    query::{self, Query, STUCK_FOR, Sort},
 };
 use std::{
     cmp::Reverse,
@@ -19,14 +19,8 @@ type Projects = BTreeMap<String, u64>;
 pub(super) fn rows(of: &Operations, query: &Query) -> Rows<CellRow> {
     let mut rows = rows_of(of, |_| true);
     rows.retain(|row| {
-        query
-            .state
-            .as_deref()
-            .is_none_or(|state| row.state.as_str() == state)
-            && query
-                .city
-                .as_ref()
-                .is_none_or(|city| row.city.as_ref() == Some(city))
+        query::selects(query.state.as_deref(), row.state.as_str())
+            && (query.city.is_none() || query.city == row.city)
     });
     match query.sort {
         Sort::Name => return page::by_name(rows, &query.page, |row| &row.cell),
@@ -75,7 +69,7 @@ fn row(index: &GatewayIndex, name: &str, cell: &Row<Cell>, projects: &Projects) 
     CellRow {
         cell: name.to_owned(),
         city: city.as_ref().map(|city| city.as_str().to_owned()),
-        state: cell_state(cell),
+        state: Cell::state(cell),
         reason: ready.as_ref().map(|ready| ready.reason.to_string()),
         since: ready.as_ref().map(|ready| Time::from_second(ready.since)),
         kubernetes: kubernetes.as_deref().map(str::to_owned),

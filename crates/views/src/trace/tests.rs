@@ -1,10 +1,6 @@
 //! Each of the six links of a deployment's way, broken in turn.
 
 use super::{find, first_broken, hops, observe, verdict};
-use crate::index::{
-    GatewayIndex, TableId,
-    fixture::{self, HUB, binding, cluster, copy, shop, source, zoo},
-};
 use fedgate_api::keys;
 use fedgate_engine::{
     clock::{Clock, Now},
@@ -16,7 +12,11 @@ use fedgate_engine::{
         index::Index,
     },
 };
-use fedgate_operations::{HopKind, HopState, TracedObject, Verdict, query::TraceQuery};
+use fedgate_gateway::index::{
+    GatewayIndex, TableId,
+    fixture::{self, HUB, binding, cluster, copy, shop, source, zoo},
+};
+use fedgate_operations::{HopKind, HopState, TracedObject, Verdict};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -131,7 +131,8 @@ impl Chain {
     ) -> (Verdict, Option<HopKind>, String, Vec<(HopKind, HopState)>) {
         let index = self.index(seen);
         let kind = index.workload_kind().unwrap();
-        let deployed = observe::deployment(&index, &shop(), kind, "default", &Arc::from("web"));
+        let shop = shop();
+        let deployed = observe::deployment(&index, &shop, kind, "default", &Arc::from("web"));
         let branch = hops::branch(&deployed, failure, None, now());
         let states = branch.hops.iter().map(|hop| (hop.hop, hop.state)).collect();
         let branches = [branch];
@@ -306,14 +307,17 @@ fn a_workload_has_a_branch_for_each_location_that_it_names() {
     let engagement = index.projects[&shop()].engagement;
     let event = WatchEvent::Apply(Box::new(serde_json::from_value(workload).unwrap()));
     index.apply(&Plane::Project(shop()), engagement, TableId::Workloads, event);
-    let query = TraceQuery {
+    let query = TracedObject {
         project: "shop".to_owned(),
         namespace: "default".to_owned(),
         kind: "workloads".to_owned(),
         name: "web".to_owned(),
     };
-    let branches = find(&index, &shop(), &query).ok().unwrap();
-    let places = branches.iter().map(|b| (&*b.placement, &*b.city, &*b.name));
+    let shop = shop();
+    let branches = find(&index, &shop, &query).ok().unwrap();
+    let places = branches
+        .iter()
+        .map(|b| (&*b.placement, &*b.city, &*b.object.name));
     let wanted = [
         ("us", "us-south-1", "web"),
         ("us", "eu-west-1", ""),
@@ -341,22 +345,20 @@ fn a_project_whose_claim_is_refused_sees_nothing_of_the_hub_namespace() {
     its(TableId::Federated(kind), chain.source);
     its(TableId::WrittenBack(kind), chain.projection.unwrap());
     for (plural, name) in [("workloaddeployments", "web"), ("instances", "web-0")] {
-        let query = TraceQuery {
+        let query = TracedObject {
             project: "zoo".to_owned(),
             namespace: "cages".to_owned(),
             kind: plural.to_owned(),
             name: name.to_owned(),
         };
-        let branches = find(&index, &zoo(), &query).ok().unwrap();
+        let zoo = zoo();
+        let branches = find(&index, &zoo, &query).ok().unwrap();
         let branch = &branches[0];
-        assert_eq!(branch.hub, None, "{plural}");
+        assert_eq!(&*branch.object.hub, "", "{plural}");
+        assert!(branch.copy.is_none() && branch.binding.is_none(), "{plural}");
         assert!(
-            branch.copy.is_none() && branch.binding.1.is_none(),
-            "{plural}: {branch:?}"
-        );
-        assert!(
-            branch.cells.is_empty() && branch.instances.is_empty(),
-            "{plural}: {branch:?}"
+            branch.clusters().is_empty() && branch.instances.is_empty(),
+            "{plural}"
         );
         assert!(branch.source.is_some(), "{plural}: its own object is shown");
         let shown = format!("{:?}", hops::branch(branch, None, None, now()));

@@ -1,11 +1,11 @@
 //! Instances of each project in each cell, as bands of a picture.
 
 use super::{Operations, projects::of_problem};
-use crate::index::{GatewayIndex, NamespaceOwner, derived::summary::Problem};
 use fedgate_api::names::ProjectKey;
+use fedgate_gateway::index::{GatewayIndex, NamespaceOwner, derived::summary::Problem};
 use fedgate_operations::{
     CellInstances, FlowRow, Flows, REST, Worst,
-    query::{Query, TOP},
+    query::{Query, TOP, selects},
 };
 use std::{
     cmp::Reverse,
@@ -78,17 +78,16 @@ fn worse(a: Option<Worst>, b: Option<Worst>) -> Option<Worst> {
 }
 
 fn bands(of: &Operations, query: &Query) -> BTreeMap<Band, (CellInstances, Option<Worst>)> {
-    let is = |wanted: &Option<String>, had: &str| wanted.as_deref().is_none_or(|wanted| wanted == had);
     let mut bands: BTreeMap<Band, (CellInstances, Option<Worst>)> = BTreeMap::new();
     of.each_owner(|index, hub, owner| {
-        if !is(&query.project, owner.project.as_str()) {
+        if !selects(query.project.as_deref(), owner.project.as_str()) {
             return;
         }
         let worst_of = worst_by_city(index, owner);
         for ((city, cell), part) in index.summary.places(hub) {
             let city = city.as_ref().map_or("", |city| city.as_str());
             let cell = cell.as_deref().unwrap_or_default();
-            if is(&query.city, city) && is(&query.cell, cell) {
+            if selects(query.city.as_deref(), city) && selects(query.cell.as_deref(), cell) {
                 let band = (owner.project.clone(), city.to_owned(), cell.to_owned());
                 let (sum, worst) = bands.entry(band).or_default();
                 *sum += *part;

@@ -1,8 +1,8 @@
 //! The next step for each group of stuck objects.
 
 use super::stuck::INTRUDER;
-use crate::index::{NO_PROJECT_UID, OTHER_HUB, derived::known_plane};
 use fedgate_engine::error::Category;
+use fedgate_gateway::index::{NO_PROJECT_UID, OTHER_HUB, derived::known_plane};
 use fedgate_operations::Class;
 
 /// The word of a project that is suspended.
@@ -126,7 +126,7 @@ fn of_plane(plane: &str, word: &str) -> String {
         _ => "the project's kubeconfig",
     };
     match word {
-        "refused" => format!("mend {file} as the message says: fedgate doctor --project-kubeconfig FILE"),
+        "refused" => format!("correct {file} as the message says: fedgate doctor --project-kubeconfig FILE"),
         "credential_expired" | "unauthorized" => format!("renew the credential in {file}; it is taken up without a restart"),
         word if word == NO_PROJECT_UID.word => NO_PROJECT_UID.next.to_owned(),
         word if word == OTHER_HUB.word => OTHER_HUB.next.to_owned(),
@@ -159,7 +159,7 @@ mod tests {
             "hub_to_cell",
             "writeback_to_projection",
         ];
-        for class in Class::ALL {
+        for &class in Class::ALL {
             for plane in ["hub", "project"] {
                 for word in words {
                     let step = next_step(class, plane, word);

@@ -1,5 +1,8 @@
 //! The engaged planes: their watches fill the index and enqueue keys, and the executor writes through their clients.
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     index::{Index, Keys, Phase, Triggers, Update},
     optional_kinds,
@@ -41,7 +44,7 @@ pub(super) enum Command<C> {
     CredentialChanged(Plane),
     /// The plane answers again after an outage, or grants a permission that it denied before.
     Recovered(Plane),
-    /// The plane's project is not suspended any more.
+    /// The suspension of the plane's project has ended.
     Resumed(Plane),
     /// The plane was restored to an older state in the first engagement; the second one begins.
     Rewound(Plane, u64, u64),
