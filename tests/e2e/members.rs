@@ -50,7 +50,8 @@ async fn members(case: &Case, names: &[&str], limit: Duration) {
         .await;
 }
 
-/// Waits until the scheduler is done with the binding: what it has begun it would carry out for another scheduler's, too.
+/// Waits until Karmada has given the binding to the policy of delivery at the member, and its scheduler is done with the binding:
+/// either would undo what the hand writes next.
 async fn scheduled(case: &Case) {
     case.hub
         .sees(
@@ -59,7 +60,10 @@ async fn scheduled(case: &Case) {
             "gold-vault",
             "is scheduled",
             seconds(60),
-            |o| o["status"]["schedulerObservedGeneration"] == o["metadata"]["generation"],
+            |o| {
+                annotation(o, keys::CLAIM_NAME) == Some(&*format!("vault-pin-{}", case.dfw.name))
+                    && o["status"]["schedulerObservedGeneration"] == o["metadata"]["generation"]
+            },
         )
         .await;
 }
