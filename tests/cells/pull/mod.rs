@@ -401,9 +401,13 @@ async fn is_gone(case: &Case, new: &NewCell) {
         (cell, &CLUSTER_ROLE),
         (cell, &CLUSTER_ROLE_BINDING),
         (cell, &SECRET),
-        (cell, &DEFINITION),
     ] {
         let left = plane.list(kind, "", made).await;
         assert!(left.is_empty(), "{left:#?}");
     }
+    // An API server takes a definition and its objects away after it has answered the deletion.
+    wait_for("no definition of fedgate is left", seconds(60), || async {
+        cell.list(&DEFINITION, "", made).await.is_empty().then_some(())
+    })
+    .await;
 }
