@@ -197,8 +197,8 @@ fn companion(
     if let Some((project, owner)) = index.owning(hub) {
         let namespace = &owner.namespace;
         referencing(index, &owner.project, kind, namespace, name, keys);
-        // A deployment that dropped its reference may have waited for the companion's release, and a deletion waits for a companion
-        // that its object names no longer.
+        // A deployment that dropped its reference may wait for the release of the companion, and so may the deletion of a
+        // deployment that no longer references it.
         let row = index.hub.companions[kind].get(hub, name);
         let listed = || row.into_iter().flat_map(|row| secondary::entries(&row.digest));
         let concerned = released.cloned().unwrap_or_else(|| listed().collect());
@@ -233,7 +233,10 @@ fn source(index: &GatewayIndex, change: &SourceChange, keys: &mut Vec<Key>) {
         if change.announced || change.replaced || change.companions {
             index.companion_keys_of(&of, keys);
         }
-        keys.extend((change.announced || change.held).then(|| index.copy_key(&of)));
+        let may_have_copy =
+            index.hub.copies[*kind].get(hub, name).is_some() || index.kinds[*kind].is_exactly_one();
+        let concerns_copy = may_have_copy && (change.announced || change.held);
+        keys.extend(concerns_copy.then(|| index.copy_key(&of)));
         if change.announced {
             keys.extend([index.namespace_key(hub), index.policies_key(hub)]);
         }
