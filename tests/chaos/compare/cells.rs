@@ -83,7 +83,7 @@ impl Findings<'_> {
         }
     }
 
-    /// What must not be at the cell.
+    /// Reports Namespaces and objects of tenants that must not be at the cell.
     fn left_at(&mut self, cell: &str, city: &str) {
         let all = self.all;
         for (at, namespace) in all.all(cell, &NAMESPACE).filter(|(at, _)| of_tenant(&at.3)) {

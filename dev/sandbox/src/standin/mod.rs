@@ -15,7 +15,7 @@
 //! * `ConfigMaps` and Secrets that a template depends on are synced with it through attached bindings;
 //! * Namespaces without the skip label are synced to every member.
 //!
-//! It has no override policies, replicas, failover, preemption or spread constraints by anything but clusters. The hub
+//! The stand-in has no override policies, replicas, failover, preemption or spread constraints by anything but clusters. The hub
 //! needs a garbage collector, which deletes a binding when its template is deleted.
 //!
 //! All state is in the API servers; the state in memory is rebuilt after a start. Decisions are in the crate

@@ -42,10 +42,10 @@ pub(super) fn deliver_spec(
         return Some(deliver(c, pin, copy, stage, memory));
     }
     match memory.probing.observation.clone() {
-        // The member has no object. Karmada may dispatch a guarded spec until it is stopped, so the member is asked once more then.
+        // The member has no object. Karmada may dispatch a guarded spec until it is stopped, so the member is asked again afterwards.
         Some(Observation::Absent) if !is_stopped => None,
         // The member has an unguarded spec, and will not get a later one: its generation is unknown, or it refuses the copy. The
-        // copy is stopped, and the member is asked once more.
+        // copy is stopped, and the member is asked again.
         Some(Observation::There {
             generation,
             guarded: false,
