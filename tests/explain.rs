@@ -39,7 +39,7 @@ fn refused(arguments: &[&str]) -> String {
 /// A text that a file has. With `FEDGATE_WRITE_DOCS=1` the file is written anew.
 fn is_that_of(file: &str, text: &str) {
     let path = root().join("tests/explained").join(file);
-    if std::env::var_os("FEDGATE_WRITE_DOCS").is_some() {
+    if std::env::var_os("FEDGATE_WRITE_DOCS").is_some_and(|value| !value.is_empty()) {
         fs::write(&path, text).unwrap();
     }
     let kept = fs::read_to_string(&path).unwrap_or_default();

@@ -4,6 +4,7 @@
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used)]
 
+use fedgate_api::conditions::Reason;
 use fedgate_engine::metrics::Metrics;
 use regex::Regex;
 use std::{
@@ -176,6 +177,20 @@ fn texts() -> Vec<(PathBuf, String)> {
         (file, text)
     };
     files.into_iter().map(with_text).collect()
+}
+
+/// Whoever adds a reason is told here that the contract lacks it.
+#[test]
+fn every_reason_of_a_condition_stands_in_the_contract() {
+    let files = DOCUMENTS.into_iter().flat_map(parts);
+    let text: String = files.map(|file| fs::read_to_string(file).unwrap()).collect();
+    let words: BTreeSet<&str> = text.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let reasons = Reason::ALL.iter().map(|reason| reason.as_str());
+    let missing: Vec<&str> = reasons.filter(|reason| !words.contains(reason)).collect();
+    assert!(
+        missing.is_empty(),
+        "docs/contract has no row for {missing:?}; CONTRIBUTING.md names the tables"
+    );
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub struct GatewayArgs {
         default_value = "fedgate-gateway"
     )]
     pub(crate) lease_name: String,
-    /// How long a namespace keeps a city that no deployment uses any more.
+    /// How long a hub namespace still reaches a city after the last deployment of that city is gone.
     #[arg(long, env = "FEDGATE_CITY_LINGER", value_name = "DURATION", value_parser = duration, default_value = "60s")]
     pub(crate) city_linger: Duration,
     /// Maximum number of different city sets that the namespaces of one project may use: each needs a policy for the

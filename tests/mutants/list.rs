@@ -636,9 +636,9 @@ mutants! {
             "now.since(at) < RETRY_AFTER" => "true",
             "gateway/federator::tests::noted::a_server_that_keeps_them_again_has_them_in_the_status";
     }
-    "crates/gateway/src/federator/settle.rs" {
+    "crates/gateway/src/federator/stored.rs" {
         conditions_count_as_stored_because_they_are_noted:
             "stored.conditions == ConditionsAt::Annotation" => "false",
-            "gateway/federator::settle::tests::conditions_are_lost_only_if_they_were_sent_and_none_was_stored";
+            "gateway/federator::stored::tests::conditions_are_lost_only_if_they_were_sent_and_none_was_stored";
     }
 }

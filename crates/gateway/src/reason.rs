@@ -61,11 +61,11 @@ fedgate_engine::labels! {
         RestoreCitySet = "restore_city_set",
         /// A city set has no users.
         DeleteCitySet = "delete_city_set",
-        /// The policy of a city is missing.
+        /// The policy of a city or location is missing, or a delivery policy.
         CreateCityPolicy = "create_city_policy",
-        /// The policy of a city was edited.
+        /// The policy of a city or location was edited, or a delivery policy.
         RestoreCityPolicy = "restore_city_policy",
-        /// A city is not in use.
+        /// The policy of a city or location is not in use, or a delivery policy.
         DeleteCityPolicy = "delete_city_policy",
         /// A write-back has no projection.
         CreateProjection = "create_projection",

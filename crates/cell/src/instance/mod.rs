@@ -84,7 +84,7 @@ impl Instances {
             return Ok(Requeue::AwaitChange);
         };
         // A write-back that is about to be released is not written again.
-        let copied = if snapshot.hub && !decide::is_ending(&snapshot) {
+        let written = if snapshot.hub && !decide::is_ending(&snapshot) {
             let hurry = snapshot.row.deleting || updated.as_ref().is_ok_and(|updated| updated.is_urgent);
             self.write_back.reconcile(ctx, key, &snapshot, hurry).await
         } else {
@@ -94,10 +94,10 @@ impl Instances {
         if snapshot.row.deleting {
             return teardown(ctx, &snapshot).await;
         }
-        let copied = copied?;
+        let written = written?;
         match quota.failure {
             Some(failure) => Err(failure),
-            None => Ok(quota.next.earlier(copied).earlier(updated.next)),
+            None => Ok(quota.next.earlier(written).earlier(updated.next)),
         }
     }
 

@@ -21,7 +21,7 @@ pub fn of(failure: &Failure, is_denied: bool) -> Option<String> {
         Category::Server => {
             let webhook = webhook(&failure.message)?;
             Some(format!(
-                "{REFUSES} the {what}: its webhook {webhook} does not answer; the cell's operator mends it"
+                "{REFUSES} the {what}: its webhook {webhook} does not answer; the cell's operator has to correct it"
             ))
         }
         _ if is_denied || failure.category == Category::Forbidden => Some(format!(
@@ -94,7 +94,7 @@ mod tests {
                     Post \"https://policy.ops.svc:443/pods\": dial tcp 10.0.0.7:443: connect: connection refused";
         let why = of(&failure(Category::Server, TableId::Pods, text), false);
         let expected = "the cell's API server refuses the Pod: its webhook pods.policy.example.com does not answer; \
-                        the cell's operator mends it";
+                        the cell's operator has to correct it";
         assert_eq!(why.as_deref(), Some(expected));
         let denied = of(
             &failure(Category::CircuitOpen, TableId::Services, "held back"),

@@ -28,7 +28,7 @@ pub fn observe(index: &GatewayIndex, of: CompanionRef<'_>, expired: &BTreeSet<St
             .filter(|entry| named(entry).is_some_and(|(_, name)| outlives(index, hub, name, |_| true)));
         let mut referrers = Referrers::default();
         count_held(&mut referrers, index, of, outlived.collect(), |_, _| true);
-        referrers.settle(index, row);
+        referrers.leave_replaced(index, row);
         referrers
     };
     let Some(owner) = index.owners.get(hub) else {
@@ -188,7 +188,7 @@ fn referrers(
             users.size_limit = users.size_limit.max(limit(index, i, s, (kind, name)));
         }
     }
-    users.settle(index, row);
+    users.leave_replaced(index, row);
     if row.is_some() && index.lacks_proof(hub).is_some() {
         // A deployment that the index does not have may exist, so that no companion is released.
         users.entries.extend(listed);

@@ -65,7 +65,7 @@ const UNKNOWN: [Category; 6] = [
 /// nothing: it would enqueue the policies, these would enqueue the deployments, and so on without a pause until a write is sent.
 pub(super) fn note_outcome(ctx: &Context<'_>, s: &Snapshot, failure: Option<&Failure>) {
     if !failure.is_some_and(|f| UNKNOWN.contains(&f.category)) {
-        settle(ctx, s, failure.is_some());
+        end_flight(ctx, s, failure.is_some());
     }
 }
 
@@ -98,12 +98,12 @@ pub(super) async fn is_gone(ctx: &Context<'_>, s: &Snapshot) -> Result<bool, Fai
             return Ok(false);
         }
     }
-    settle(ctx, s, true);
+    end_flight(ctx, s, true);
     Ok(true)
 }
 
 /// Records that no write of the copy is in flight. If the copy `vanished`, Namespace and policies of its destination may be removed.
-fn settle(ctx: &Context<'_>, s: &Snapshot, vanished: bool) {
+fn end_flight(ctx: &Context<'_>, s: &Snapshot, vanished: bool) {
     let Some(copy) = s.copy_ref() else { return };
     let mut index = ctx.index.lock();
     let keys = if index.intents.arriving.remove(&copy).is_some() && vanished {

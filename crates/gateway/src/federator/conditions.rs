@@ -324,7 +324,7 @@ pub(super) fn obstacle(s: &Snapshot) -> Option<Fault> {
             Reason::EarlierLifeDraining,
             "the hub still holds objects of an earlier project of this name".into(),
         )),
-        HubNamespaceState::Claimed => Some((
+        HubNamespaceState::Foreign => Some((
             Reason::HubNamespaceClaimed,
             "the hub namespace of this namespace is another project's, and nothing is carried; an operator of the hub can give it to this one".into(),
         )),

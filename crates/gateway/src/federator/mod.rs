@@ -14,7 +14,7 @@ pub mod memory;
 pub mod observe;
 pub mod pauses;
 mod render;
-mod settle;
+mod stored;
 
 #[cfg(test)]
 mod tests;
@@ -283,7 +283,7 @@ impl Reconciler for Federator {
             permit.used();
         }
         record_stage(run.ctx, snapshot, &mut run.session.memory, reason);
-        settle::settle(run.ctx, run.key, snapshot, &mut run.session.memory, reason, plan);
+        stored::record_stored(run.ctx, run.key, snapshot, &mut run.session.memory, reason, plan);
         Flow::Again
     }
 
@@ -355,7 +355,7 @@ fn end_wait(ctx: &Context<'_>, s: &Snapshot, memory: &Memory) {
     };
     let (hub, project) = decide::status_digests(copy, source);
     if memory.status.accepts(hub, project) {
-        ctx.index.lock().settle(OnTheWay::HubStatusToProject, &object);
+        ctx.index.lock().end_wait(OnTheWay::HubStatusToProject, &object);
     }
 }
 

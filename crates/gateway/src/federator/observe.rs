@@ -37,7 +37,7 @@ pub enum HubNamespaceState {
     /// The labels do not name this project, and the lists that could prove it are incomplete.
     Unproven,
     /// The Namespace belongs to another project.
-    Claimed,
+    Foreign,
     /// The Namespace belongs to this project.
     Ours,
 }
@@ -78,7 +78,7 @@ pub struct Snapshot {
     /// Where the copy is to go.
     pub destination: Destination,
     /// Whether the hub can take the copy there.
-    pub readiness: Readiness,
+    pub readiness: HubReadiness,
     /// The place that the deployment names although it stays in another one: nothing of this generation is carried.
     pub asks_for: Option<String>,
     /// The Clusters of its city, for a kind that lives at one member or that needs its API there.
@@ -102,7 +102,7 @@ pub struct Snapshot {
 // Each flag is an independent fact that decisions combine freely; an enum would not be clearer.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, Default)]
-pub struct Readiness {
+pub struct HubReadiness {
     /// True if Namespace and policy for the destination are in place.
     pub is_ready: bool,
     /// The first object that is not in place; `None` also without a destination.
@@ -244,7 +244,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         namespace: key.namespace.clone(),
         name: key.name.clone(),
         hub_state: if claimed {
-            HubNamespaceState::Claimed
+            HubNamespaceState::Foreign
         } else {
             hub_state(index, project, &key.namespace, hub_name, complete)
         },
@@ -272,7 +272,7 @@ fn readiness(
     destination: &Destination,
     source: Option<&Row<Source>>,
     is_copied: bool,
-) -> Readiness {
+) -> HubReadiness {
     let (to, city) = (destination.to.as_ref().ok(), destination.city());
     let lacking = to.and_then(|to| index.lacking(*kind, hub, to));
     let is_ready = to.is_some() && lacking.is_none();
@@ -286,7 +286,7 @@ fn readiness(
         let key = index.hub_key(table, at, name);
         index.intents.refused.get(&key).cloned()
     };
-    Readiness {
+    HubReadiness {
         is_ready,
         lacking,
         refused: refused(TableId::Namespaces, "", hub)

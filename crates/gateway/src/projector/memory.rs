@@ -49,7 +49,7 @@ impl Memory {
     }
 
     /// Records the result of a write of labels and spec, or of the status.
-    pub fn settle(&mut self, status: bool, asked: &WriteBackDigest, got: &Projection) {
+    pub fn record_stored(&mut self, status: bool, asked: &WriteBackDigest, got: &Projection) {
         if status {
             self.status.record(asked.status, got.status);
         } else {

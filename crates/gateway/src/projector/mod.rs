@@ -198,7 +198,7 @@ impl Reconciler for Projector {
     }
 
     fn executed(&self, run: &mut Reconcile<'_, Self>, basis: &Basis, plan: &Plan<Applied>) -> Flow {
-        settle(run.ctx, run.key, &basis.snapshot, &mut run.session, plan);
+        record_stored(run.ctx, run.key, &basis.snapshot, &mut run.session, plan);
         run.ctx.quarantine.release(run.key);
         if run.session.delay == Delay::Reported {
             run.session.delay = Delay::Over;
@@ -240,7 +240,7 @@ impl Reconciler for Projector {
 fn end_wait(ctx: &Context<'_>, s: &Snapshot) {
     let object = index::ObjectRef::new(s.kind, &s.hub.as_str().into(), &s.name);
     let stage = fedgate_operations::Stage::WritebackToProjection;
-    ctx.index.lock().settle(stage, &object);
+    ctx.index.lock().end_wait(stage, &object);
 }
 
 /// The write-back's object on the hub.
@@ -249,7 +249,13 @@ fn written_back(s: &Snapshot) -> Target {
 }
 
 /// Records that the project's API server answered with something other than what was applied.
-fn settle(ctx: &Context<'_>, key: &Key, before: &Snapshot, memory: &mut Memory, applied: &Plan<Applied>) {
+fn record_stored(
+    ctx: &Context<'_>,
+    key: &Key,
+    before: &Snapshot,
+    memory: &mut Memory,
+    applied: &Plan<Applied>,
+) {
     if before.write_back.is_some() && before.projection.is_some() {
         let rate = Rate::new(ctx.settings.status_interval);
         memory.updates.take(rate, ctx.now().instant);
@@ -262,7 +268,7 @@ fn settle(ctx: &Context<'_>, key: &Key, before: &Snapshot, memory: &mut Memory, 
         return;
     }
     for effect in applied.effects.iter().chain(applied.status.as_deref()) {
-        memory.settle(effect.endpoint == Endpoint::Status, &asked.digest, &got.digest);
+        memory.record_stored(effect.endpoint == Endpoint::Status, &asked.digest, &got.digest);
     }
 }
 

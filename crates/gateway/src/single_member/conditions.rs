@@ -329,8 +329,8 @@ fn applied(c: &Case<'_>, memory: &mut Memory) -> (Option<Said>, Requeue) {
         )
     } else if let Some(since) = c.withheld_since(pin) {
         let message = format!(
-            "{} deletes it there by itself: it was made again twice within an hour, and is not made any more since {since}; edit \
-             its spec to have it delivered again, or delete it",
+            "{} deletes it there by itself: fedgate created it again twice within an hour, and has created it no more since {since}; \
+             edit its spec to have it delivered again, or delete it",
             pin.member
         );
         fault(Reason::EndedByMember, message)

@@ -132,7 +132,7 @@ impl Referrers {
 
     /// Decides on the members whose Clusters were replaced. Karmada writes the policy of a binding and its clusters one after the
     /// other: a member that the label leaves out may still be among them, and is not put back.
-    pub fn settle(&mut self, index: &GatewayIndex, row: Option<&Row<Companion>>) {
+    pub fn leave_replaced(&mut self, index: &GatewayIndex, row: Option<&Row<Companion>>) {
         let given = self.given(index, row);
         for (member, state) in &mut self.members {
             let is_named = given.as_ref().is_some_and(|policy| policy.reaches(member));

@@ -97,7 +97,7 @@ pub fn decide(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect
     if metadata.deletion_timestamp.is_some() {
         leave(snapshot, finalized)
     } else if finalized {
-        settle(snapshot, now)
+        reconcile(snapshot, now)
     } else {
         vec![WorkloadEffect::AddFinalizer]
     }
@@ -130,7 +130,7 @@ fn delete<'a>(deployments: impl Iterator<Item = &'a WorkloadDeployment>) -> Vec<
         .collect()
 }
 
-fn settle(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
+fn reconcile(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect> {
     let verdict = checks::check(snapshot);
     if verdict == CheckOutcome::Wait || snapshot.checks.locations == Locations::Pending {
         return Vec::new();

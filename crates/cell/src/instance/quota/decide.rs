@@ -96,7 +96,7 @@ fn pending(message: &str) -> Verdict {
 
 /// Decides the condition, the action and the requeue.
 pub fn decide(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> Answer {
-    let mut answer = ignore_outage(claim, seen, now);
+    let mut answer = answer_to_claim(claim, seen, now);
     let is_decided = matches!(claim, Claim::Granted | Claim::Denied { .. });
     // A denial stays until the new claim is decided.
     let denied = [Some(Reason::QuotaExceeded), Some(Reason::ValidationFailed)];
@@ -108,7 +108,8 @@ pub fn decide(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> Answer {
     answer
 }
 
-fn ignore_outage(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> Answer {
+/// The answer to a claim alone, whatever was granted before.
+fn answer_to_claim(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> Answer {
     let look = Requeue::After(seen.again(now));
     let (verdict, action, next) = match claim {
         Claim::Absent => (pending("quota is asked for"), ClaimAction::Create, look),

@@ -126,7 +126,7 @@ async fn write(
                 memory.writes.take(rate, began);
                 remember(ctx, key, memory, written);
             }
-            // Copies of other cells are not watched, so the object that holds the name is read.
+            // Write-backs of other cells are not watched, so the object that holds the name is read.
             Err(failure) if failure.category == Category::AlreadyExists => {
                 let found = ctx.executor.get(&target).await?.ok_or(failure)?;
                 let found = read(

@@ -177,7 +177,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Pe
     let mut next = Requeue::AwaitChange;
     // An invalid deployment changes nothing on the hub, and the status of its copy is returned as usual.
     let is_valid = conditions::invalid(s, source).is_none() && !s.lacks_api() && !s.lacks_sources();
-    if (is_valid || retains_member(s, source)) && s.hub_state != HubNamespaceState::Claimed {
+    if (is_valid || retains_member(s, source)) && s.hub_state != HubNamespaceState::Foreign {
         if s.hub.is_none() {
             return WAIT;
         }

@@ -240,7 +240,7 @@ fn a_namespace_that_names_another_takes_nothing_whether_that_is_engaged_or_not()
     let mut index = half_read("cluster-prod");
     let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
     let seen = |index: &GatewayIndex| observe(index, &key, &shop()).map(|s| (s.hub_state, s.hub.is_some()));
-    let claimed = Some((HubNamespaceState::Claimed, false));
+    let claimed = Some((HubNamespaceState::Foreign, false));
     assert_eq!(seen(&index), claimed);
     index.engage(ProjectKey::parse("prod").unwrap());
     assert_eq!(seen(&index), claimed);

@@ -23,7 +23,7 @@ use super::{
     destination::{Destination, Labels},
     events,
     memory::{GRACE_PERIOD, Memory},
-    observe::{Companions, HubNamespaceState, Readiness, Snapshot},
+    observe::{Companions, HubNamespaceState, HubReadiness, Snapshot},
 };
 use crate::route::CityRoute;
 use crate::{
@@ -202,9 +202,9 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         candidates: Vec::new(),
         member_api: MemberApi::Fit,
         binding: None,
-        readiness: Readiness {
+        readiness: HubReadiness {
             is_ready: true,
-            ..Readiness::default()
+            ..HubReadiness::default()
         },
         largest_spec: 256 * 1024,
         is_claim_right: true,
@@ -470,7 +470,7 @@ async fn a_copy_of_an_earlier_deployment_is_deleted_first() {
 async fn a_deployment_of_a_claim_that_is_refused_changes_nothing_but_its_status() {
     let mut s = snapshot(&deployment(), None);
     s.hub = None;
-    s.hub_state = HubNamespaceState::Claimed;
+    s.hub_state = HubNamespaceState::Foreign;
     let Action::Apply(plan) = decide(&s, &mut Memory::default(), &SETTINGS, now()) else {
         panic!("it reads")
     };

@@ -76,7 +76,7 @@ async fn the_mark_waits_for_its_turn_at_the_hub_and_is_no_write_on_anothers_copy
     let effect = one(decided(&suspended(&deployment(), Some(&anothers))));
     assert_eq!(effect.reason.label(), "replace_copy");
     let mut claimed = suspended(&deployment(), Some(&hub_copy()));
-    claimed.hub_state = HubNamespaceState::Claimed;
+    claimed.hub_state = HubNamespaceState::Foreign;
     idle(decided(&claimed));
 }
 

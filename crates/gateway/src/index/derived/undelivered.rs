@@ -1,7 +1,7 @@
 //! Objects that are not yet where they are to go, by stage of their way, each with the time since when it has waited.
 //!
 //! A change of a row decides anew whether its object waits. The index compares digests; where an API server stores
-//! something else than was written, the controller that knows this ends the wait by [`GatewayIndex::settle`].
+//! something else than was written, the controller that knows this ends the wait by [`GatewayIndex::end_wait`].
 
 use crate::index::{
     GatewayIndex, ObjectRef, Project,
@@ -150,7 +150,7 @@ fn to_project(source: &Row<Source>, copy: Option<&Row<HubCopy>>, kind: &Federate
 
 impl GatewayIndex {
     /// Ends the wait of an object at a stage: its controller has nothing to write.
-    pub fn settle(&mut self, stage: Stage, object: &ObjectRef) {
+    pub fn end_wait(&mut self, stage: Stage, object: &ObjectRef) {
         let now = self.clock.now();
         self.undelivered.set(stage, object, None, now, false);
     }

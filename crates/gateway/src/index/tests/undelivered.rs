@@ -204,7 +204,7 @@ fn a_status_waits_until_the_project_has_it_or_its_controller_settles_it() {
     assert_eq!(watched.waiting().len(), 1);
     let kind = watched.index.workload_kind().unwrap();
     let web = ObjectRef::new(kind, &HUB.into(), &"web".into());
-    watched.index.settle(Stage::HubStatusToProject, &web);
+    watched.index.end_wait(Stage::HubStatusToProject, &web);
     assert_eq!(watched.waiting(), [""; 0]);
 }
 

@@ -477,14 +477,14 @@ fn what_the_projects_api_does_not_keep_is_written_once() {
     let made = effects(decide::decide(&s, &mut memory, &LENIENT, now()));
     assert_eq!(made.len(), 2);
     let (asked, got) = (s.write_back.as_ref().unwrap(), s.projection.as_ref().unwrap());
-    memory.settle(false, &asked.digest, &got.digest);
+    memory.record_stored(false, &asked.digest, &got.digest);
     let made = effects(decide::decide(&s, &mut memory, &LENIENT, now()));
     assert_eq!(
         made.iter().map(|e| e.endpoint).collect::<Vec<_>>(),
         [Endpoint::Status],
         "the one says nothing of the other"
     );
-    memory.settle(true, &asked.digest, &got.digest);
+    memory.record_stored(true, &asked.digest, &got.digest);
     assert_eq!(effects(decide::decide(&s, &mut memory, &LENIENT, now())), []);
     // A change on either side, and a wrong owner, count as before.
     w["spec"]["new"] = json!(2);

@@ -204,7 +204,7 @@ fn the_deployments_of_a_claim_that_is_refused_say_so() {
     let key = index.source_key(KindId::FIRST, &project("staging"), "default", "web");
     assert!(enqueued.keys(&index).contains(&key));
     let seen = federator::observe::observe(&index, &key, &project("staging")).unwrap();
-    assert_eq!(seen.hub_state, federator::observe::HubNamespaceState::Claimed);
+    assert_eq!(seen.hub_state, federator::observe::HubNamespaceState::Foreign);
     let enqueued = engage(&mut index, "prod");
     assert!(
         enqueued.keys(&index).contains(&key),

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 /// Records that an API server answered with something other than what was applied, so that it is not applied
 /// forever. The basis is the state that was decided on, because a change that has arrived since then is not applied yet.
-pub(super) fn settle(
+pub(super) fn record_stored(
     ctx: &Context<'_>,
     key: &Key,
     before: &Snapshot,
