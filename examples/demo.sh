@@ -360,8 +360,9 @@ prints "$(cat "$logs/demo-identities")" identities
 kiosk_runs() {
   local cell=$1 other=$2 city=$3
   local place='{.metadata.labels.compute\.datumapis\.com/city-code}'
-  await instance/kiosk-0 --for=create --for=jsonpath="$place=$city" --for=condition=Ready
   await --context "$other" --namespace "$namespace" --for=delete workloaddeployment/kiosk instance/kiosk-0 pod/kiosk-0
+  await --context "$cell" --namespace "$namespace" --for=create --for=condition=Ready pod/kiosk-0
+  await instance/kiosk-0 --for=create --for=jsonpath="$place=$city" --for=condition=Ready
   prints "$city True" kubectl get instance kiosk-0 \
     --output "jsonpath=$place {.status.conditions[?(@.type==\"Ready\")].status}"
   has_pods "$cell" kiosk kiosk-0

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// The documents of the contract, in `docs/contract`.
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "api",
     "cell",
     "cli",
@@ -23,6 +23,7 @@ const DOCUMENTS: [&str; 8] = [
     "locations",
     "operations",
     "provisioning",
+    "serving",
 ];
 
 /// The sections of a document by number, each with the numbers of its list items.

@@ -28,6 +28,7 @@ mod quota;
 #[path = "../client/replica.rs"]
 mod replica;
 mod runbooks;
+mod serving;
 mod story;
 mod support;
 mod teardown;
@@ -64,6 +65,7 @@ fn alone() -> Vec<Vec<Trial>> {
         &[
             gates::lone_trials,
             locations::lone_trials,
+            serving::lone_trials,
             quota::lone_trials,
             crashes::lone_trials,
             compute::lone_trials,

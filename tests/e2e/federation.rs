@@ -82,7 +82,10 @@ async fn a02_city_policy_is_exact(case: Case) {
             "namespace": case.hub_ns,
             "labelSelector": {"matchLabels": {keys::CITY_CODE: "DFW"}},
         }],
-        "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": {keys::CITY_CODE: "DFW"}}}},
+        "placement": {
+            "clusterAffinity": {"labelSelector": {"matchLabels": {keys::CITY_CODE: "DFW"}}},
+            "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+        },
     });
     assert_eq!(own_fields(&policy), expected);
     let metadata = &policy["metadata"];

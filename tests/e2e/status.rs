@@ -1,13 +1,13 @@
 //! 24–30: what the cells report, in the project.
 
 use crate::support::{
-    Case,
-    cell::said,
+    Case, Cell, annotation,
+    cell::{running, said},
     condition, deployment_with_data,
-    kinds::{CLUSTER, DEPLOYMENT, Kind},
+    kinds::{BINDING, CLUSTER, DEPLOYMENT, INSTANCE, Kind},
     lone_trials,
     plane::BY_EVENT,
-    seconds, trials, with_cleanup,
+    seconds, trials, uid, with_cleanup,
 };
 use fedgate_api::keys;
 use serde_json::{Value, json};
@@ -173,29 +173,103 @@ async fn a27_withdrawn_cell(case: Case) {
     case.lhr.deployment(&case.hub_ns, "web").await;
 }
 
+/// serving.md §1: one of two cells of a city has the deployment and its status counts. When it goes to the other, that one takes the
+/// write-backs over, and the first may make none and take none back.
 async fn a28_two_cells_in_a_city(case: Case) {
-    case.hub.merge(&CLUSTER, "", &case.lhr.name, in_city("DFW")).await;
-    let both = async {
+    let label_cluster = async |cell: &Cell, city: &str| {
+        case.hub.merge(&CLUSTER, "", &cell.name, in_city(city)).await;
+    };
+    label_cluster(&case.lhr, "DFW").await;
+    let serving = async {
         case.deploy("web", "DFW").await;
-        case.dfw.report(&case.hub_ns, "web", 1, 1).await;
-        case.lhr.report(&case.hub_ns, "web", 0, 2).await;
-        let there = case
-            .project_sees("web", "has the sum of both cells", |o| {
-                o["status"]["replicas"] == 3
-                    && o["status"]["readyReplicas"] == 1
-                    && o["status"]["desiredReplicas"] == 3
-            })
+        let of_one = |b: &Value| b["spec"]["clusters"].as_array().is_some_and(|all| all.len() == 1);
+        let ns = &case.hub_ns;
+        let binding = "web-workloaddeployment";
+        let bound = case
+            .hub
+            .sees(&BINDING, ns, binding, "has one cell", seconds(60), of_one)
             .await;
-        let available = condition(&there, "Available").expect("a condition is there");
-        assert_eq!(available["status"], "False", "the worst status wins");
-        let message = available["message"].as_str().unwrap_or_default();
-        assert!(
-            message.starts_with("lhr-1: "),
-            "the message names the cell: {message:?}"
+        let home = bound["spec"]["clusters"][0]["name"].clone();
+        let cells = if home == case.dfw.name {
+            [&case.dfw, &case.lhr]
+        } else {
+            [&case.lhr, &case.dfw]
+        };
+        let [home, other] = cells.map(|cell| Cell {
+            city: "DFW".to_owned(),
+            ..cell.clone()
+        });
+        home.report(ns, "web", 1, 2).await;
+        case.project_sees("web", "has the cell's counters", |o| {
+            o["status"]["replicas"] == 2 && o["status"]["readyReplicas"] == 1
+        })
+        .await;
+        assert_eq!(
+            other.plane.get(&DEPLOYMENT, ns, "web").await,
+            None,
+            "it runs at one cell"
         );
+        home.run(ns, "web", 0).await;
+        let projected = case
+            .project
+            .exists(&INSTANCE, &case.ns, "web-0", seconds(30))
+            .await;
+        let copy = case
+            .hub
+            .get(&DEPLOYMENT, ns, "web")
+            .await
+            .expect("the copy is there");
+        assert_eq!(
+            annotation(&copy, keys::CELL),
+            None,
+            "a name would tell nothing yet"
+        );
+
+        label_cluster(&home, "ELSEWHERE").await;
+        let is_named = |o: &Value| annotation(o, keys::CELL) == Some(other.name.as_str());
+        case.hub
+            .sees(
+                &DEPLOYMENT,
+                ns,
+                "web",
+                "names the other cell",
+                seconds(60),
+                is_named,
+            )
+            .await;
+        other.report(ns, "web", 1, 1).await;
+        let taken = other.instance(ns, "web", 0).await;
+        let taken = other.written_back(&taken).await;
+        let by = |cell: &Cell| json!({"metadata": {"labels": {keys::CELL: cell.name}}});
+        case.hub.merge(&CLUSTER, "", &home.name, in_city("DFW")).await;
+        // Until it is taken over, the write-back is its writer's.
+        home.hub.merge_status(&INSTANCE, ns, "web-0", running()).await;
+        other.hub.merge(&INSTANCE, ns, "web-0", taken.clone()).await;
+        other.hub.merge_status(&INSTANCE, ns, "web-0", running()).await;
+        let back = home.hub.try_merge(&INSTANCE, ns, "web-0", &by(&home)).await;
+        assert!(back.is_err(), "the former cell took the write-back back");
+        let mut more = taken.clone();
+        more["metadata"]["name"] = json!("web-1");
+        more["metadata"]["labels"][keys::CELL] = json!(home.name);
+        let more = home.hub.try_create(&INSTANCE, ns, more).await;
+        let refusal = more.expect_err("the former cell made another one").to_string();
+        assert!(
+            refusal.contains(&format!("runs at cell {}", other.name)),
+            "{refusal}"
+        );
+        let is_ready = |o: &Value| condition(o, "Ready").is_some_and(|c| c["status"] == "True");
+        let ready = case
+            .project
+            .sees(&INSTANCE, &case.ns, "web-0", "is Ready", seconds(30), is_ready)
+            .await;
+        assert_eq!(uid(&ready), uid(&projected), "the project's Instance stays");
         case.remove("web").await;
     };
-    with_cleanup(both, lhr_serves_its_city(&case)).await;
+    let restored = async {
+        label_cluster(&case.dfw, "DFW").await;
+        lhr_serves_its_city(&case).await;
+    };
+    with_cleanup(serving, restored).await;
 }
 
 /// Writes the status of a copy for five seconds as fast as the hub takes it, and then a last value that the project is to

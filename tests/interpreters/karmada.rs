@@ -36,6 +36,7 @@ fn ask_karmada(karmadactl: &Path, kind: &FederatedKind, case: &Case, dir: &Path)
     let operation = match case.operation {
         Operation::DependencyInterpretation => "interpretDependency",
         Operation::HealthInterpretation => "interpretHealth",
+        Operation::ReplicaResource => "interpretReplica",
         Operation::Retention => "retain",
         Operation::StatusAggregation => "aggregateStatus",
         Operation::StatusReflection => "interpretStatus",

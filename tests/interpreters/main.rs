@@ -7,13 +7,9 @@ mod karmada;
 
 use fedgate_kinds::{
     Kinds,
-    lua::{
-        Host,
-        checks::{self, Report},
-    },
+    lua::checks::{self, Report},
 };
 use libtest_mimic::{Arguments, Trial};
-use serde_json::json;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -123,26 +119,6 @@ impl Drop for Scratch {
     }
 }
 
-fn an_aggregated_message_fits_the_schema_and_cuts_no_character() {
-    let script = roots()[0].join("compute.datumapis.com/v1alpha/WorkloadDeployment/status-aggregation.lua");
-    let script = fs::read_to_string(script).unwrap();
-    let item = |cluster: &str, message: &str| {
-        let available = json!({"type": "Available", "status": "False", "reason": "R", "message": message,
-            "lastTransitionTime": "2026-01-01T00:00:00Z"});
-        json!({"clusterName": cluster, "applied": true, "status": {"replicas": 1, "conditions": [available]}})
-    };
-    for (letter, count) in [("x", 32_768), ("é", 16_384), ("x", 10)] {
-        let items = [item("a", &letter.repeat(count)), item("b", "short")];
-        let desired = json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
-            "metadata": {"name": "web"}, "spec": {}});
-        let result = Host::new().aggregate_status(&script, &desired, &items).unwrap();
-        let message = result["status"]["conditions"][0]["message"].as_str().unwrap();
-        let kept = message.strip_prefix("a: ").unwrap();
-        assert!(message.len() <= 32_768 && message.len() >= 13.min(count));
-        assert_eq!(kept, letter.repeat(kept.chars().count()));
-    }
-}
-
 fn main() {
     let trial = |name: &str, test: fn()| {
         Trial::test(name, move || {
@@ -163,10 +139,6 @@ fn main() {
         trial(
             "the_made_up_kind_loads_beside_the_built_in_ones",
             the_made_up_kind_loads_beside_the_built_in_ones,
-        ),
-        trial(
-            "an_aggregated_message_fits_the_schema_and_cuts_no_character",
-            an_aggregated_message_fits_the_schema_and_cuts_no_character,
         ),
         trial(
             "every_kind_that_is_named_has_a_definition",

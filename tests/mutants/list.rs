@@ -486,6 +486,17 @@ mutants! {
         anothers_write_back_taken:
             "has_left(&deployment.digest, there, here)" => "true",
             "cell/instance::writeback::tests::a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is";
+        deployment_of_another_cell_written_back:
+            "deployment.digest.is_elsewhere(&seen.cell)" => "false",
+            "cell/instance::writeback::tests::the_named_cell_replaces_what_another_has_written_in_place";
+    }
+    "crates/gateway/src/queries/cells.rs" {
+        cell_named_while_karmada_moves_the_copy:
+            "binding.evicted_from.is_empty()" => "true",
+            "gateway/federator::tests::cells::a_cell_is_named_where_another_one_is_named_or_has_written";
+        cell_named_by_the_binding_of_an_earlier_copy:
+            "binding.owner.as_ref() == Some(&copy.uid)" => "true",
+            "gateway/federator::tests::cells::the_binding_of_an_earlier_copy_names_no_cell";
     }
     "crates/gateway/src/federator/destination.rs" {
         places_of_a_part_of_the_clusters_count:

@@ -38,7 +38,8 @@ pub const INSTANCE_INDEX: &str = "compute.datumapis.com/instance-index";
 pub const WORKLOAD_DEPLOYMENT_NAME: &str = "compute.datumapis.com/workload-deployment-name";
 /// Label on Instances: city code.
 pub const INSTANCE_CITY_CODE: &str = "compute.datumapis.com/city-code";
-/// Label on Instances: name of the location, where it is known. Not one of [`LINKING`]: an Instance is complete without it.
+/// Label on Instances: name of the location, where it is known. Projected, but not one of [`LINKING`]: an
+/// Instance is complete without it.
 pub const INSTANCE_LOCATION: &str = "compute.datumapis.com/location";
 /// Label on Instances: name of the Workload.
 pub const WORKLOAD_NAME: &str = "compute.datumapis.com/workload-name";
@@ -70,7 +71,8 @@ pub const REPLACES_HUB: &str = "fedgate.dev/replaces-hub";
 /// Namespace of fedgate itself on a hub.
 pub const SYSTEM_NAMESPACE: &str = "fedgate-system";
 
-/// Label on write-backs: name of the writing cell's Karmada Cluster.
+/// Label on write-backs, which is not projected: name of the writing cell's Karmada Cluster. Annotation on copies: name of the Cluster
+/// whose write-backs count (contract: serving.md §1).
 pub const CELL: &str = "fedgate.dev/cell";
 /// Annotation on write-backs: UID of the Instance at the cell.
 pub const INSTANCE_UID: &str = "fedgate.dev/instance-uid";

@@ -31,15 +31,21 @@ pub fn city_set_spec(set: &str, cities: &BTreeSet<CityCode>, cluster_label: &str
     spec
 }
 
-/// `spec` of the `PropagationPolicy` that sends a hub namespace's copies of one route to the cells of its city or location.
+/// `spec` of the `PropagationPolicy` that sends a hub namespace's copies of one route to one cell or to all cells of its city or
+/// location, by the kind's cardinality.
 pub fn route_spec(kind: &FederatedKind, namespace: &str, route: &Route) -> Value {
     let labels = json!({route.label(kind): route.value()});
-    json!({
+    let mut spec = json!({
         "propagateDeps": true,
         "resourceSelectors": [{"apiVersion": kind.resource.api_version, "kind": kind.resource.kind,
             "namespace": namespace, "labelSelector": {"matchLabels": labels}}],
         "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": labels}}},
-    })
+    });
+    if kind.is_movable() {
+        spec["placement"]["spreadConstraints"] =
+            json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
+    }
+    spec
 }
 
 /// True if a policy's `spec` can take objects that the gateway keeps in the hub's Namespaces `ns-*`, or such a Namespace, by

@@ -25,6 +25,8 @@ fedgate_engine::labels! {
         SuspendCopy = "suspend_copy",
         /// A copy belongs to an earlier deployment of the name.
         ReplaceCopy = "replace_copy",
+        /// A copy does not name the cell that runs it, and another cell has written its Instances.
+        NameCell = "name_cell",
         /// A policy's claim of a copy was lost.
         RepairClaim = "repair_claim",
         /// A deployment is deleted.

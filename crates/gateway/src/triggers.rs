@@ -7,7 +7,7 @@ use crate::{
         change::{BindingChange, Change, CopyNews, NamespaceNews, SourceChange},
         derived::secondary,
     },
-    queries::lifecycle,
+    queries::{cells, lifecycle},
 };
 use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::key::Key;
@@ -96,9 +96,18 @@ pub(super) fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key
             keys.push(index.hub_key(TableId::Companions(*kind), hub, name));
             companion(index, *kind, hub, name, released.as_ref(), keys);
         }
-        Change::Instance { instance, moved, .. } => {
+        Change::Instance {
+            instance,
+            moved,
+            is_write_back,
+        } => {
             keys.extend(moved.then(|| index.namespace_key(&instance.hub)));
             keys.push(index.write_back_key(instance));
+            // The copy is to name its cell where another one has written.
+            let of = is_write_back
+                .then(|| cells::written_elsewhere(index, instance))
+                .flatten();
+            keys.extend(of.and_then(|of| index.source_key_of(&of)));
         }
         Change::Source(of) => source(index, of, keys),
         Change::Payload {

@@ -90,6 +90,8 @@ pub enum Cardinality {
     /// Every member.
     #[default]
     All,
+    /// One member at a time, which Karmada's scheduler chooses; an object may move to another member.
+    One,
     /// One member, for as long as the object lives.
     ExactlyOne,
 }
@@ -161,7 +163,12 @@ impl FederatedKind {
         mark.filter(|_| self.suspension == Suspension::Annotation)
     }
 
-    /// True if each of its objects lives at one member.
+    /// True if each of its objects lives at one member at a time.
+    pub fn is_movable(&self) -> bool {
+        self.placement.cardinality == Cardinality::One
+    }
+
+    /// True if each of its objects lives at one member for good.
     pub fn is_exactly_one(&self) -> bool {
         self.placement.cardinality == Cardinality::ExactlyOne
     }

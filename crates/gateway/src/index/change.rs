@@ -126,7 +126,7 @@ pub enum NamespaceNews {
 /// A change of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyNews {
-    /// The copy is another object, in another place, gone, or of another spec if it lives at one member.
+    /// The copy is another object, in another place, at another cell, gone, or of another spec if it lives at one member.
     Moved,
     /// Another part of the copy changed.
     Content,
@@ -219,8 +219,10 @@ impl GatewayIndex {
             Template::Companion(_) | Template::Other => None,
         };
         let policy = |row: Option<&Row<Binding>>| row.and_then(|r| r.digest.policy.clone());
-        let cells =
-            |row: Option<&Row<Binding>>| row.map(|r| (r.digest.owner.clone(), r.digest.clusters.clone()));
+        let cells = |row: Option<&Row<Binding>>| {
+            let cells = |r: &Binding| (r.owner.clone(), r.clusters.clone(), r.evicted_from.clone());
+            row.map(|row| cells(&row.digest))
+        };
         let old = delta.old.as_ref();
         Some(Change::Binding(BindingChange {
             hub: hub.clone(),
@@ -245,6 +247,7 @@ impl GatewayIndex {
                     of.location.clone(),
                     of.route(),
                     of.delivery_policy.clone(),
+                    of.cell.clone(),
                     of.source_generation.filter(|_| is_exactly_one),
                 )
             })

@@ -93,6 +93,11 @@ fn done(s: &Snapshot) -> Vec<(String, &'static str)> {
         .collect()
 }
 
+/// A deployment runs at one cell (serving.md §1).
+fn one() -> Value {
+    json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}])
+}
+
 #[test]
 fn a_city_in_use_gets_exactly_its_policy() {
     let plan = decide(&snapshot(&["DFW"], vec![]));
@@ -108,7 +113,7 @@ fn a_city_in_use_gets_exactly_its_policy() {
             "spec": {"propagateDeps": true,
                 "resourceSelectors": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
                     "namespace": "ns-a1", "labelSelector": {"matchLabels": labels}}],
-                "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": labels}}}}})
+                "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": labels}}, "spreadConstraints": one()}}})
     );
 }
 
@@ -127,7 +132,7 @@ fn a_location_in_use_gets_exactly_its_policy_beside_that_of_its_city() {
         json!({"propagateDeps": true,
             "resourceSelectors": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
                 "namespace": "ns-a1", "labelSelector": {"matchLabels": labels}}],
-            "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": labels}}}})
+            "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": labels}}, "spreadConstraints": one()}})
     );
     // The policy as it was written is read as the location's.
     let mut written = body.clone();

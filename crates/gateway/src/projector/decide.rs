@@ -57,7 +57,7 @@ pub struct Snapshot {
     pub write_back: Option<Row<WriteBackDigest>>,
     /// The copy that it names.
     pub copy: Option<Row<HubCopy>>,
-    /// The cells to which Karmada schedules the copy; empty if unknown.
+    /// The cells that may report on the copy: the one that it names, else those to which Karmada schedules it; empty if unknown.
     pub cells: Box<[Arc<str>]>,
     /// The project's deployment of that name.
     pub source: Option<Row<Source>>,
@@ -140,7 +140,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, now: Now) 
     if w.city.is_some() && w.city != copy.digest.city {
         return Decision::Wait;
     }
-    // A cell that the copy is not scheduled to may not report on it.
+    // Other cells may not report on it.
     if let Some(cell) = &w.cell
         && !s.cells.is_empty()
         && !s.cells.contains(cell)

@@ -82,8 +82,11 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
         hub,
         name: key.name.clone(),
         is_of_project: projection::is_namespace_of(index, &key.namespace, &owner.project),
+        cells: match copy.and_then(|copy| copy.digest.cell.clone()) {
+            Some(named) => Box::new([named]),
+            None => cells.map_or_else(Box::default, |binding| binding.digest.cells().cloned().collect()),
+        },
         copy: copy.cloned(),
-        cells: cells.map_or_else(Box::default, |binding| binding.digest.clusters.clone()),
         source: source.cloned(),
         ended: index
             .intents

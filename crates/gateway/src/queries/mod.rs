@@ -1,5 +1,6 @@
 //! Questions to the index that several controllers ask.
 
+pub mod cells;
 pub mod cities;
 pub mod instances;
 pub mod lifecycle;

@@ -124,6 +124,15 @@ impl Host {
         }
     }
 
+    /// Returns the number of replicas. What a replica requires, the second result, is not read.
+    pub fn get_replicas(&self, script: &str, desired: &Value) -> Result<i64, LuaError> {
+        let args = std::slice::from_ref(desired);
+        let result = self.call(script, Operation::ReplicaResource.entry_point(), args)?;
+        result
+            .as_i64()
+            .ok_or_else(|| returned("a whole number", name_of(&result)))
+    }
+
     /// Returns the dependencies of the object: without duplicates, sorted by apiVersion, kind, namespace and name, as
     /// in Karmada.
     pub fn get_dependencies(&self, script: &str, desired: &Value) -> Result<Vec<Dependency>, LuaError> {

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-/// One operation of a `ResourceInterpreterCustomization`. Karmada has three more, which concern replicas and components: it asks
-/// for them when it divides an object among members, and the gateway's policies give each member the whole object.
+/// One operation of a `ResourceInterpreterCustomization`. Karmada has two more, `replicaRevision` and `componentResource`: it asks
+/// for them when it divides an object among members, and the gateway's policies give each chosen member the whole object.
 ///
 /// Source of keys and entry points: karmada-io/karmada `pkg/apis/config/v1alpha1` and
 /// `pkg/resourceinterpreter/customized/declarative/luavm`.
@@ -14,6 +14,8 @@ pub enum Operation {
     DependencyInterpretation,
     /// Decides if the object is healthy in a member.
     HealthInterpretation,
+    /// Counts the replicas, by which Karmada's scheduler knows how much room the object needs.
+    ReplicaResource,
     /// Retains fields of the member's object when Karmada applies the template.
     Retention,
     /// Aggregates the status of the template from the status of each member.
@@ -24,9 +26,10 @@ pub enum Operation {
 
 impl Operation {
     /// All operations, in the order of their file names.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::DependencyInterpretation,
         Self::HealthInterpretation,
+        Self::ReplicaResource,
         Self::Retention,
         Self::StatusAggregation,
         Self::StatusReflection,
@@ -37,6 +40,7 @@ impl Operation {
         match self {
             Self::DependencyInterpretation => "dependencyInterpretation",
             Self::HealthInterpretation => "healthInterpretation",
+            Self::ReplicaResource => "replicaResource",
             Self::Retention => "retention",
             Self::StatusAggregation => "statusAggregation",
             Self::StatusReflection => "statusReflection",
@@ -48,6 +52,7 @@ impl Operation {
         match self {
             Self::DependencyInterpretation => "dependency-interpretation.lua",
             Self::HealthInterpretation => "health-interpretation.lua",
+            Self::ReplicaResource => "replica-resource.lua",
             Self::Retention => "retention.lua",
             Self::StatusAggregation => "status-aggregation.lua",
             Self::StatusReflection => "status-reflection.lua",
@@ -59,6 +64,7 @@ impl Operation {
         match self {
             Self::DependencyInterpretation => "GetDependencies",
             Self::HealthInterpretation => "InterpretHealth",
+            Self::ReplicaResource => "GetReplicas",
             Self::Retention => "Retain",
             Self::StatusAggregation => "AggregateStatus",
             Self::StatusReflection => "ReflectStatus",

@@ -90,6 +90,7 @@ fn the_interpreter_object_carries_the_scripts_verbatim() {
     let expected = [
         "dependencyInterpretation",
         "healthInterpretation",
+        "replicaResource",
         "retention",
         "statusAggregation",
         "statusReflection",

@@ -79,7 +79,7 @@ const SECTIONS: &[Row] = &[
     (
         ALL,
         "  cardinality: some",
-        "6: unknown value \"some\"; allowed are all, exactlyOne",
+        "6: unknown value \"some\"; allowed are all, one, exactlyOne",
     ),
     (
         ONE,
@@ -370,7 +370,8 @@ fn a_dependency_script_is_refused_where_lanes_carry_the_companions() {
     assert_eq!(
         error,
         "DIR/example.com/v1/Gizmo/dependency-interpretation.lua:1: with cardinality: exactlyOne the gateway delivers the \
-         companions itself, remove the file; allowed are health-interpretation.lua, retention.lua, status-aggregation.lua, status-reflection.lua"
+         companions itself, remove the file; allowed are health-interpretation.lua, replica-resource.lua, retention.lua, \
+         status-aggregation.lua, status-reflection.lua"
     );
     load(ALL, &script).unwrap();
 }

@@ -14,6 +14,15 @@ pub struct HubDeployment {
     pub city: Option<Arc<str>>,
     /// The location of its label.
     pub location: Option<Arc<str>>,
+    /// Annotation `fedgate.dev/cell`: the only cell that may write Instances of it; `None` if it has never moved between cells.
+    pub cell: Option<Arc<str>>,
+}
+
+impl HubDeployment {
+    /// True if it names another cell than this one.
+    pub fn is_elsewhere(&self, cell: &str) -> bool {
+        self.cell.as_deref().is_some_and(|named| named != cell)
+    }
 }
 
 /// Builds the digest of a hub deployment.
@@ -21,6 +30,7 @@ pub fn hub_deployment(object: &DynamicObject, words: &mut Strings) -> HubDeploym
     HubDeployment {
         city: label(object, keys::CITY_CODE, words),
         location: label(object, keys::LOCATION, words),
+        cell: annotation(object, keys::CELL).map(|cell| words.intern(cell)),
     }
 }
 

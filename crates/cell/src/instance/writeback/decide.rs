@@ -21,7 +21,8 @@ use serde_json::{Value, json};
 /// A decision.
 #[derive(Debug, PartialEq)]
 pub enum WriteBackDecision {
-    /// Nothing to write: the write-back is as it should be or is being deleted, or the cell is being drained.
+    /// Nothing to write: the write-back is as it should be or is being deleted, the cell is being drained, or the copy names
+    /// another cell.
     Nothing,
     /// A write, and the part of the write-back that it changes.
     Write(Box<Effect>, Written),
@@ -56,7 +57,7 @@ pub fn decide(local: &Local, seen: &HubView, memory: &Memory) -> WriteBackDecisi
         city: label(keys::INSTANCE_CITY_CODE),
         location: label(keys::INSTANCE_LOCATION),
     };
-    if !is_delivered_to(&deployment.digest, here) {
+    if !is_delivered_to(&deployment.digest, here) || deployment.digest.is_elsewhere(&seen.cell) {
         return WriteBackDecision::Nothing;
     }
     let wanted = Wanted {
@@ -92,7 +93,7 @@ pub fn decide(local: &Local, seen: &HubView, memory: &Memory) -> WriteBackDecisi
 }
 
 enum WriteBackOwner {
-    /// The write-back is this Instance's, or has no owner.
+    /// The write-back is this Instance's, has no owner, or is another cell's and the copy names this cell.
     ThisInstance,
     /// The write-back is of a deleted Instance, or of a cell that the deployment has left.
     Leftover,
@@ -149,6 +150,9 @@ fn owner_of_write_back(
             }
         }
         Some(_) if has_left(&deployment.digest, there, here) => WriteBackOwner::Leftover,
+        // The copy names this cell. The write-back of another cell is replaced in place, so that its projection stays.
+        Some(_) if deployment.digest.cell.is_some() && !foreign => WriteBackOwner::ThisInstance,
+        Some(_) if deployment.digest.cell.is_some() => WriteBackOwner::Leftover,
         Some(cell) => WriteBackOwner::Other(format!("cell {cell}")),
         None if foreign => WriteBackOwner::Other("an object with another controller".to_owned()),
         None => WriteBackOwner::ThisInstance,

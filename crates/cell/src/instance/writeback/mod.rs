@@ -90,7 +90,9 @@ async fn write(
     memory: &mut Memory,
 ) -> Result<Requeue, Failure> {
     let (began, rate) = (ctx.now().instant, ctx.settings.write_back_rate());
-    if let Some(left) = memory.held.wait(began) {
+    if let Some(left) = memory.held.wait(began)
+        && !is_named(ctx, key)
+    {
         // Other events of the key do not change the holder of the name.
         return Ok(Requeue::After(left));
     }
@@ -143,6 +145,13 @@ async fn write(
         }
     }
     Ok(Requeue::AwaitChange)
+}
+
+/// True if the hub's deployment names this cell, so that no other cell holds the name.
+fn is_named(ctx: &Context<'_>, key: &Key) -> bool {
+    let seen = observe::observe(ctx, key);
+    let deployment = seen.as_ref().and_then(|seen| seen.deployment.as_ref());
+    deployment.is_some_and(|of| of.digest.cell.as_ref() == Some(&ctx.settings.cell))
 }
 
 /// Logs once why the write-back cannot be written.

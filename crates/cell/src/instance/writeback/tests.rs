@@ -338,6 +338,39 @@ fn a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is() {
     assert_eq!(over(&going), WriteBackDecision::Nothing);
 }
 
+/// serving.md §1: the cell that the deployment names replaces what another one has written, and the other writes nothing.
+#[test]
+fn the_named_cell_replaces_what_another_has_written_in_place() {
+    let named = |cell: &str| {
+        let mut fixture = whole();
+        let name = json!({"metadata": {"annotations": {keys::CELL: cell}}});
+        assert_eq!(
+            fixture.change(&Hub, TableId::HubDeployments, NS, "web", &name),
+            [key()]
+        );
+        fixture
+    };
+    let mut elsewhere = named("dfw-2");
+    assert_eq!(settle(&mut elsewhere), [""; 0]);
+    let sister = json!({"metadata": {"labels": {keys::CELL: "dfw-2"}, "annotations": {keys::INSTANCE_UID: "u-there"}}});
+    let WriteBackDecision::Write(effect, Written::Object(_)) = over_in(named("dfw-1"), &sister) else {
+        panic!()
+    };
+    let Write::Apply { body: made, .. } = &effect.write else {
+        panic!("{effect:?}")
+    };
+    let of = &made["metadata"];
+    assert_eq!(
+        (&of["uid"], &of["labels"][keys::CELL]),
+        (&json!("u-web-0"), &json!("dfw-1"))
+    );
+    assert_eq!(of["annotations"], json!({keys::INSTANCE_UID: "u-web-0"}));
+    let of_former = json!({"metadata": {"labels": {keys::CELL: "dfw-2"}, "ownerReferences": [
+        {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment", "name": "web", "uid": "h-former",
+            "controller": true}]}});
+    assert!(is_deletion(&over_in(named("dfw-1"), &of_former)));
+}
+
 #[test]
 fn the_answer_about_anothers_copy_does_not_stay_in_the_index() {
     let mut fixture = whole();

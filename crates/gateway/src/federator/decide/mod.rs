@@ -36,11 +36,12 @@ use fedgate_engine::{
 use serde_json::{Value, json};
 
 /// Reasons of the writes that bring a copy to the hub, each of which needs a permit.
-pub const WRITES: [WriteReason; 5] = [
+pub const WRITES: [WriteReason; 6] = [
     WriteReason::ChangeLane,
     WriteReason::CreateCopy,
     WriteReason::UpdateCopy,
     WriteReason::MoveCopy,
+    WriteReason::NameCell,
     WriteReason::SuspendCopy,
 ];
 

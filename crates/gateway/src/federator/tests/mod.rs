@@ -2,6 +2,7 @@
 
 mod adopted;
 mod carrying;
+mod cells;
 mod city;
 mod deletion;
 mod edges;
@@ -199,6 +200,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         hub_state: HubNamespaceState::Ours,
         copy: hub_copy.map(copy),
         asks_for: None,
+        cell_to_name: None,
         candidates: Vec::new(),
         member_api: MemberApi::Fit,
         binding: None,

@@ -184,6 +184,8 @@ pub struct HubCopy {
     pub delivery_policy: Option<Arc<str>>,
     /// Name of the policy that claims it.
     pub claimed_by: Option<Arc<str>>,
+    /// Annotation `fedgate.dev/cell`: the cell whose Instances and status count, once the deployment has moved between cells.
+    pub cell: Option<Arc<str>>,
     /// Status of the copy, as Karmada aggregated it.
     pub status: StatusDigest,
     /// The number of Instances that its cells say they have, `status.replicas`; 0 for a kind without that field.
@@ -422,6 +424,7 @@ impl HubCopy {
             suspended: is_suspended(kind, object),
             delivery_policy: words.share_some(label(object, keys::LANE).filter(|_| kind.is_exactly_one())),
             claimed_by: words.share_some(annotation(object, keys::CLAIM_NAME)),
+            cell: words.share_some(annotation(object, keys::CELL).filter(|_| kind.is_movable())),
             status: StatusDigest::of(object.data.get("status"), &kind.status.counters, words),
             instances: instances(object),
             returning: (!kind.returns.is_empty())

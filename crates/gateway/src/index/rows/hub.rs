@@ -322,8 +322,10 @@ pub struct Binding {
     pub scheduled: bool,
     /// `FullyApplied=True`.
     pub applied: bool,
-    /// Clusters that have it applied, or are scheduled to have it.
+    /// Clusters that are scheduled to have it.
     pub clusters: Box<[Arc<str>]>,
+    /// Clusters that keep it until it is healthy elsewhere, by `gracefulEvictionTasks`.
+    pub evicted_from: Box<[Arc<str>]>,
     /// The first item that is not applied: cluster and message.
     pub failed: Option<Box<(Arc<str>, Arc<str>)>>,
     /// True if it is being deleted and Karmada's dependencies distributor alone keeps it on the hub.
@@ -348,6 +350,9 @@ impl Binding {
         let clusters: Box<[Arc<str>]> = list(&object.data, "/spec/clusters")
             .map(|cluster| words.intern(text(cluster, "name")))
             .collect();
+        let evicted_from: Box<[Arc<str>]> = list(&object.data, "/spec/gracefulEvictionTasks")
+            .map(|task| words.intern(text(task, "fromCluster")))
+            .collect();
         let unscheduled = condition(object, "Scheduled").filter(|c| text(c, "status") == "False");
         let policy = annotation(object, keys::CLAIM_NAME);
         let resource = &object.data["spec"]["resource"];
@@ -369,6 +374,7 @@ impl Binding {
             scheduled: has_condition(object, "Scheduled", "True") && !clusters.is_empty(),
             applied: has_condition(object, "FullyApplied", "True"),
             clusters,
+            evicted_from,
             failed,
             is_held: object.metadata.deletion_timestamp.is_some()
                 && object.metadata.finalizers.as_deref() == Some(&[keys::DISTRIBUTOR_FINALIZER.to_owned()]),
@@ -377,6 +383,11 @@ impl Binding {
 }
 
 impl Binding {
+    /// The cells that have the object or are to have it.
+    pub fn cells(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.clusters.iter().chain(&self.evicted_from)
+    }
+
     /// True if it is applied at a cell, as far as the binding shows that.
     pub fn is_applied_at(&self, cell: &str) -> bool {
         self.applied

@@ -84,6 +84,7 @@ impl Case {
                 .map(|mut object| object["status"].take()),
             Operation::HealthInterpretation => host.interpret_health(script, object).map(Value::Bool),
             Operation::DependencyInterpretation => Ok(json!(host.get_dependencies(script, object)?)),
+            Operation::ReplicaResource => host.get_replicas(script, object).map(Value::from),
             Operation::Retention => {
                 host.retain(script, object, self.observed.as_ref().unwrap_or(&Value::Null))
             }
