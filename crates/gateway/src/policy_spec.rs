@@ -42,10 +42,14 @@ pub fn route_spec(kind: &FederatedKind, namespace: &str, route: &Route) -> Value
         "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": labels}}},
     });
     if kind.is_movable() {
-        spec["placement"]["spreadConstraints"] =
-            json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
+        spec["placement"]["spreadConstraints"] = to_one_cluster();
     }
     spec
+}
+
+/// The `spreadConstraints` by which Karmada's scheduler chooses one cluster.
+pub fn to_one_cluster() -> Value {
+    json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}])
 }
 
 /// True if a policy's `spec` can take objects that the gateway keeps in the hub's Namespaces `ns-*`, or such a Namespace, by

@@ -101,13 +101,7 @@ pub(super) fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key
             moved,
             is_write_back,
         } => {
-            keys.extend(moved.then(|| index.namespace_key(&instance.hub)));
-            keys.push(index.write_back_key(instance));
-            // The copy is to name its cell where another one has written.
-            let of = is_write_back
-                .then(|| cells::written_elsewhere(index, instance))
-                .flatten();
-            keys.extend(of.and_then(|of| index.source_key_of(&of)));
+            write_back(index, instance, *moved, *is_write_back, keys);
         }
         Change::Source(of) => source(index, of, keys),
         Change::Payload {
@@ -156,6 +150,14 @@ fn binding(index: &GatewayIndex, change: &BindingChange, keys: &mut Vec<Key>) {
     if change.placed {
         index.write_back_keys_of(of, keys);
     }
+}
+
+fn write_back(index: &GatewayIndex, write_back: &ObjectRef, moved: bool, changed: bool, keys: &mut Vec<Key>) {
+    keys.extend(moved.then(|| index.namespace_key(&write_back.hub)));
+    keys.push(index.write_back_key(write_back));
+    // The copy is to name its cell where another one has written.
+    let of = changed.then(|| cells::written_elsewhere(index, write_back));
+    keys.extend(of.flatten().and_then(|of| index.source_key_of(&of)));
 }
 
 fn copy(index: &GatewayIndex, of: &ObjectRef, news: CopyNews, keys: &mut Vec<Key>) {

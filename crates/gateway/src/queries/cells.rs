@@ -1,6 +1,6 @@
 //! The cell that runs a deployment of which one cell of the city has a copy (contract: serving.md §1).
 
-use crate::index::{GatewayIndex, ObjectRef};
+use crate::index::{GatewayIndex, ObjectRef, derived::by_cell::group};
 use std::sync::Arc;
 
 /// The cell that a copy is to name and does not. This is the one cell to which Karmada schedules the copy, if the copy names another cell,
@@ -24,12 +24,8 @@ pub fn to_name(index: &GatewayIndex, of: &ObjectRef) -> Option<Arc<str>> {
 /// The deployment of a write-back, if Karmada schedules its copy to cells, and the cell of the write-back is none of them.
 pub fn written_elsewhere(index: &GatewayIndex, write_back: &ObjectRef) -> Option<ObjectRef> {
     let ObjectRef { kind, hub, name } = write_back;
-    let written = &index.hub.write_backs[*kind].get(hub, name)?.digest;
-    let of = ObjectRef::new(*kind, hub, written.deployment.as_ref()?);
+    let (of, cell) = group(*kind, hub, index.hub.write_backs[*kind].get(hub, name))?;
     let scheduled = &index.binding(*kind, hub, &of.name)?.digest.clusters;
-    let is_elsewhere = written
-        .cell
-        .as_ref()
-        .is_some_and(|cell| !scheduled.contains(cell));
-    (is_elsewhere && !scheduled.is_empty() && index.kinds[*kind].is_movable()).then_some(of)
+    let is_elsewhere = !scheduled.is_empty() && !scheduled.contains(&cell?);
+    (is_elsewhere && index.kinds[*kind].is_movable()).then_some(of)
 }

@@ -14,7 +14,7 @@ pub struct HubDeployment {
     pub city: Option<Arc<str>>,
     /// The location of its label.
     pub location: Option<Arc<str>>,
-    /// Annotation `fedgate.dev/cell`: the only cell that may write Instances of it; `None` if it has never moved between cells.
+    /// Annotation `fedgate.dev/cell`: the only cell that may write Instances of it; `None` if no cell is named.
     pub cell: Option<Arc<str>>,
 }
 

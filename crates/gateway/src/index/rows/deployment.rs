@@ -184,7 +184,7 @@ pub struct HubCopy {
     pub delivery_policy: Option<Arc<str>>,
     /// Name of the policy that claims it.
     pub claimed_by: Option<Arc<str>>,
-    /// Annotation `fedgate.dev/cell`: the cell whose Instances and status count, once the deployment has moved between cells.
+    /// Annotation `fedgate.dev/cell`: the only cell whose write-backs and status count; `None` if no cell is named.
     pub cell: Option<Arc<str>>,
     /// Status of the copy, as Karmada aggregated it.
     pub status: StatusDigest,

@@ -2,6 +2,7 @@
 //! `fedgate.dev/lane` of a copy or companion has the name of its policy, so that exactly one policy selects it (contract:
 //! clusters.md §2). Values only.
 
+use crate::policy_spec;
 use fedgate_api::{
     keys,
     names::{self, CityCode, is_label_value},
@@ -212,8 +213,7 @@ impl DeliveryPolicy {
             Self::With(_) | Self::WithNone => (false, None),
         };
         if is_of_copies {
-            let one = json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
-            spec["placement"]["spreadConstraints"] = one;
+            spec["placement"]["spreadConstraints"] = policy_spec::to_one_cluster();
         }
         if stage.is_some_and(Stage::preserves) {
             spec["preserveResourcesOnDeletion"] = json!(true);
