@@ -23,6 +23,10 @@ pub(crate) fn pass(plane: &Plane) {
         }
     }
     instances(plane);
+    // The status comes last, because a command that waits for it may end with it: nothing is written after that.
+    for deployment in plane.list("WorkloadDeployment") {
+        report(plane, &deployment);
+    }
 }
 
 /// Brings the Instances of all deployments to where they should be; others that deployments made go.
@@ -79,26 +83,30 @@ fn deployment(plane: &Plane, workload: &Value, placement: &Value, city: &str) ->
     if live.take_if(|live| live["spec"] != spec).is_some() {
         plane.delete(kind, NAMESPACE, &name).unwrap();
     }
-    let live = live.map_or_else(
-        || {
-            let metadata = json!({"name": name, "namespace": NAMESPACE});
-            let object = json!({"apiVersion": fedgate_api::API_VERSION, "kind": kind, "metadata": metadata, "spec": spec});
-            plane.create(object).unwrap()
-        },
-        |live| (*live).clone(),
-    );
-    let generation = &live["metadata"]["generation"];
-    if live["status"]["conditions"][0]["observedGeneration"] != *generation {
-        let replicas = &placement["scaleSettings"]["minReplicas"];
-        let conditions =
-            ["Available", "ReplicasReady", "Federated"].map(|type_| condition(type_, Some(generation)));
-        let status = json!({
-            "replicas": replicas, "updatedReplicas": replicas, "currentReplicas": replicas, "readyReplicas": replicas,
-            "desiredReplicas": replicas, "conditions": conditions,
-        });
-        plane
-            .merge_status(kind, NAMESPACE, &name, json!({"status": status}))
-            .unwrap();
+    if live.is_none() {
+        let metadata = json!({"name": name, "namespace": NAMESPACE});
+        let object =
+            json!({"apiVersion": fedgate_api::API_VERSION, "kind": kind, "metadata": metadata, "spec": spec});
+        plane.create(object).unwrap();
     }
     name
+}
+
+/// Writes the status of a deployment whose Instances are all ready.
+fn report(plane: &Plane, deployment: &Value) {
+    let generation = &deployment["metadata"]["generation"];
+    if deployment["status"]["conditions"][0]["observedGeneration"] == *generation {
+        return;
+    }
+    let replicas = &deployment["spec"]["scaleSettings"]["minReplicas"];
+    let conditions =
+        ["Available", "ReplicasReady", "Federated"].map(|type_| condition(type_, Some(generation)));
+    let status = json!({
+        "replicas": replicas, "updatedReplicas": replicas, "currentReplicas": replicas, "readyReplicas": replicas,
+        "desiredReplicas": replicas, "conditions": conditions,
+    });
+    let name = deployment["metadata"]["name"].as_str().unwrap();
+    plane
+        .merge_status("WorkloadDeployment", NAMESPACE, name, json!({"status": status}))
+        .unwrap();
 }
