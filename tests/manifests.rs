@@ -111,7 +111,10 @@ fn the_gateway_has_the_rights_of_the_contract_and_no_others() {
     );
     assert_eq!(hub(ours, "workloaddeployments"), ALL);
     assert_eq!(hub(ours, "instances"), READ);
-    assert_eq!(hub("work.karmada.io", "resourcebindings"), "delete list watch");
+    assert_eq!(
+        hub("work.karmada.io", "resourcebindings"),
+        "delete get list patch watch"
+    );
     assert_eq!(hub("cluster.karmada.io", "clusters"), WATCH);
     assert_eq!(
         hub("coordination.k8s.io", "leases"),

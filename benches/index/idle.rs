@@ -32,6 +32,9 @@ const WARM: usize = 50;
 fn settings() -> Settings {
     Settings {
         city_linger: Duration::from_secs(60),
+        cell_lost_after: Duration::from_mins(5),
+        moves_per_city: 8,
+        move_timeout: Duration::from_mins(10),
         city_sets_per_project: 64,
         unused_city_set_after: Duration::from_secs(300),
         hub_namespace_retention: Duration::from_secs(600),

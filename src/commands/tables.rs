@@ -105,7 +105,7 @@ mod tests {
         ] {
             assert!(table.contains(row), "{row} is missing in {table}");
         }
-        assert_eq!(table.lines().count(), 2 + 43, "{table}");
+        assert_eq!(table.lines().count(), 2 + 46, "{table}");
     }
 
     #[test]

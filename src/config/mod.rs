@@ -64,6 +64,16 @@ pub struct GatewayArgs {
     /// How long a hub namespace still reaches a city after the last deployment of that city is gone.
     #[arg(long, env = "FEDGATE_CITY_LINGER", value_name = "DURATION", value_parser = duration, default_value = "60s")]
     pub(crate) city_linger: Duration,
+    /// Time after which a cell that is not ready counts as lost: its deployments move to other cells of the city.
+    #[arg(long, env = "FEDGATE_CELL_LOST_AFTER", value_name = "DURATION", value_parser = duration, default_value = "5m")]
+    pub(crate) cell_lost_after: Duration,
+    /// Maximum number of moves in a city that were planned or begun within the last 30 s.
+    #[arg(long, env = "FEDGATE_MOVES_PER_CITY", value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) moves_per_city: u16,
+    /// Time within which a deployment that moves to another cell must become ready there. After that time the move is
+    /// cancelled if the former cell serves.
+    #[arg(long, env = "FEDGATE_MOVE_TIMEOUT", value_name = "DURATION", value_parser = duration, default_value = "10m")]
+    pub(crate) move_timeout: Duration,
     /// Maximum number of different city sets that the namespaces of one project may use: each needs a policy for the
     /// whole hub.
     #[arg(long, env = "FEDGATE_CITY_SETS_PER_PROJECT", value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -176,6 +186,9 @@ impl GatewayArgs {
     pub fn settings(&self) -> Settings {
         Settings {
             city_linger: self.city_linger,
+            cell_lost_after: self.cell_lost_after,
+            moves_per_city: self.moves_per_city.into(),
+            move_timeout: self.move_timeout,
             city_sets_per_project: self.city_sets_per_project as usize,
             unused_city_set_after: self.unused_city_set_after,
             hub_namespace_retention: self.hub_namespace_retention,

@@ -430,6 +430,12 @@ pub(crate) const CASES: &[Case] = &[
         )],
     ),
     case(
+        "FedgateMovesHeld",
+        &[J],
+        &[("fedgate_moves_held{job=\"g\"}", Is(1.0))],
+        &[("fedgate_moves_held{job=\"g\"}", Is(0.0))],
+    ),
+    case(
         "FedgateQueueBacklog",
         &[J, ("name", "gateway")],
         &[("workqueue_depth{job=\"g\",name=\"gateway\"}", Is(1001.0))],

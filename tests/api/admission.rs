@@ -379,6 +379,58 @@ pub(crate) async fn the_gateway_deletes_bindings_of_tenants_only(sandbox: &Sandb
     Ok(())
 }
 
+/// serving.md §2 rule 11: the gateway moves bindings of tenants from cell to cell, and changes nothing else of them.
+pub(crate) async fn the_gateway_changes_the_cells_of_a_binding_only(sandbox: &Sandbox) -> Result<()> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "work.karmada.io",
+        "v1alpha2",
+        "ResourceBinding",
+    ));
+    let of = |client: &Client, namespace: &str| {
+        Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource)
+    };
+    let admin = sandbox.client("hub", User::Admin)?;
+    let gateway = sandbox.client("hub", User::Gateway)?;
+    for namespace in ["ns-moved", "moved"] {
+        make::<Namespace>(&Api::all(admin.clone()), json!({"metadata": {"name": namespace}})).await?;
+        let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+            "metadata": {"name": "web", "namespace": namespace},
+            "spec": {"resource": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": "web"},
+                "clusters": [{"name": "dfw-1"}], "replicas": 1}});
+        make(&of(&admin, namespace), binding).await?;
+    }
+    let merge = PatchParams::default();
+    let patch = async |namespace: &str, patch: Value| {
+        verdict(
+            of(&gateway, namespace)
+                .patch("web", &merge, &Patch::Merge(patch))
+                .await,
+        )
+    };
+    let to = json!({"spec": {"clusters": [{"name": "dfw-2", "replicas": 1}], "gracefulEvictionTasks": [
+        {"fromCluster": "dfw-1", "purgeMode": "Gracefully", "suppressDeletion": true, "producer": "fedgate", "reason": "Draining"}]}});
+    let words = "only spec.clusters and spec.gracefulEvictionTasks";
+    denied(&patch("moved", to.clone()).await, words);
+    assert_eq!(patch("ns-moved", to).await, "200");
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u"}]);
+    for other in [
+        json!({"spec": {"replicas": 2}}),
+        json!({"spec": {"replicas": null}}),
+        json!({"spec": {"schedulerName": "x"}}),
+        json!({"metadata": {"labels": {"a": "b"}}}),
+        json!({"metadata": {"annotations": {"a": "b"}}}),
+        json!({"metadata": {"finalizers": ["a/b"]}}),
+        json!({"metadata": {"ownerReferences": owner}}),
+    ] {
+        denied(&patch("ns-moved", other).await, words);
+    }
+    assert_eq!(
+        patch("ns-moved", json!({"spec": {"gracefulEvictionTasks": null}})).await,
+        "200"
+    );
+    Ok(())
+}
+
 /// federation.md §1.2 rule 10: an operator gives a hub namespace to another project; the gateway takes the annotation away.
 pub(crate) async fn only_an_operator_reassigns_a_hub_namespace(sandbox: &Sandbox) -> Result<()> {
     let admin: Api<Namespace> = Api::all(sandbox.client("hub", User::Admin)?);

@@ -68,6 +68,7 @@ async fn a_real_api_server_agrees() -> Result<()> {
     admission::the_gateway_deletes_only_what_is_its_own(&sandbox).await?;
     admission::the_gateway_writes_only_what_is_its_own(&sandbox).await?;
     admission::the_gateway_deletes_bindings_of_tenants_only(&sandbox).await?;
+    admission::the_gateway_changes_the_cells_of_a_binding_only(&sandbox).await?;
     admission::only_an_operator_reassigns_a_hub_namespace(&sandbox).await?;
     admission::a_tenant_uses_only_networks_that_it_may(&sandbox).await?;
     claims::a_cell_writes_its_own_claims_only(&sandbox).await?;

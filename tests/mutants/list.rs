@@ -490,13 +490,34 @@ mutants! {
             "deployment.digest.is_elsewhere(&seen.cell)" => "false",
             "cell/instance::writeback::tests::the_named_cell_replaces_what_another_has_written_in_place";
     }
+    "crates/cell/src/instance/quota/decide.rs" {
+        claim_of_a_former_cell_counts_for_any_size:
+            "seen.moved_here == Some(*granted)" => "seen.moved_here.is_some()",
+            "cell/instance::quota::decide::tests::a_granted_claim_of_the_former_cell_counts_after_a_move_for_an_instance_of_the_same_size";
+    }
     "crates/gateway/src/queries/cells.rs" {
         cell_named_while_karmada_moves_the_copy:
-            "binding.evicted_from.is_empty()" => "true",
+            "binding.eviction.is_none() && is_needed" => "is_needed",
             "gateway/federator::tests::cells::a_cell_is_named_where_another_one_is_named_or_has_written";
         cell_named_by_the_binding_of_an_earlier_copy:
-            "binding.owner.as_ref() == Some(&copy.uid)" => "true",
+            "binding.digest.owner.as_ref() == Some(&copy.uid)" => "true",
             "gateway/federator::tests::cells::the_binding_of_an_earlier_copy_names_no_cell";
+        former_cell_released_before_the_new_one_has_written:
+            "written(from) == 0 || to.is_some_and(|to| written(to) >= wanted)" => "true",
+            "gateway/federator::tests::cells::a_move_is_read_from_its_binding_and_only_the_gateways_own";
+    }
+    "crates/gateway/src/moves/decide.rs" {
+        lost_cells_acted_on_however_many:
+            "counts(&cell) && (are_many || of_city > 1)" => "false",
+            "gateway/moves::tests::nothing_moves_while_two_cells_of_its_city_or_a_fifth_of_all_are_not_ready";
+        deployment_moved_to_any_cell:
+            "**name != of.cell && Cell::takes(&cell.row, &of.route, kind)" => "**name != of.cell",
+            "gateway/moves::tests::a_cell_that_lacks_the_kind_is_leaving_or_has_another_taint_takes_nothing";
+    }
+    "crates/gateway/src/federator/decide/moves.rs" {
+        serving_cell_released_because_the_move_is_overdue:
+            "is_overdue && moving.serves && !is_taken_over" => "false",
+            "gateway/federator::tests::cells::the_former_cell_is_released_after_the_new_one_serves_and_has_written";
     }
     "crates/gateway/src/federator/destination.rs" {
         places_of_a_part_of_the_clusters_count:

@@ -2,7 +2,7 @@
 
 use crate::{
     objects::{COMPUTE, WriteBack, instance_status, report},
-    rig::CELLS,
+    rig::{CELLS, SECOND},
 };
 use fedgate_api::keys;
 use fedgate_simulator::Plane;
@@ -39,16 +39,37 @@ pub(crate) async fn act(hub: Plane, part: Part) {
     }
 }
 
-/// Whether Karmada has delivered a copy to a cell.
-fn delivered(hub: &Plane, copy: &Value, cell: &str) -> bool {
+/// The cells that have a copy: those to which Karmada has delivered it, after those that it leaves.
+fn delivered(hub: &Plane, copy: &Value) -> Vec<String> {
     let (namespace, name) = place(copy);
     let binding = hub.get(
         "ResourceBinding",
         namespace,
         &format!("{name}-workloaddeployment"),
     );
-    let clusters = binding.and_then(|binding| binding["spec"]["clusters"].as_array().cloned());
-    clusters.is_some_and(|clusters| clusters.iter().any(|cluster| cluster["name"] == cell))
+    let Some(binding) = binding else { return Vec::new() };
+    let names = |list: &str, field: &str| {
+        let items = binding["spec"][list].as_array().into_iter().flatten();
+        let names = items.filter_map(|item| Some(item[field].as_str()?.to_owned()));
+        names.collect::<Vec<String>>()
+    };
+    let mut all = names("gracefulEvictionTasks", "fromCluster");
+    all.extend(names("clusters", "name"));
+    all
+}
+
+/// The cell of a city that writes the Instances of a copy: the one that the copy names, or the first that has it.
+fn writer(hub: &Plane, copy: &Value, city: &str) -> Option<String> {
+    let of_city = |cell: &String| {
+        let is_it = |(name, of): &(&str, &str)| *of == city && name == cell;
+        CELLS.iter().any(is_it) || city == "DFW" && cell == SECOND
+    };
+    let mut having = delivered(hub, copy);
+    having.retain(of_city);
+    match copy["metadata"]["annotations"][keys::CELL].as_str() {
+        Some(named) => having.into_iter().find(|cell| cell == named),
+        None => having.into_iter().next(),
+    }
 }
 
 fn place(object: &Value) -> (&str, &str) {
@@ -60,11 +81,11 @@ fn place(object: &Value) -> (&str, &str) {
 fn serve(hub: &Plane, copy: &Value, part: Part) {
     let (namespace, name) = place(copy);
     let city = copy["spec"]["cityCode"].as_str().unwrap_or_default();
-    let Some((cell, city)) = CELLS.iter().copied().find(|(_, of)| *of == city) else {
+    let Some(cell) = writer(hub, copy, city) else {
         return;
     };
-    let lost = matches!(part, Part::Without(lost) if lost == cell);
-    if lost || !delivered(hub, copy, cell) {
+    let cell = &*cell;
+    if matches!(part, Part::Without(lost) if lost == cell) {
         return;
     }
     let wanted = copy["spec"]["scaleSettings"]["minReplicas"].as_u64().unwrap_or(1);
@@ -104,7 +125,7 @@ fn serve(hub: &Plane, copy: &Value, part: Part) {
 }
 
 /// Makes the write-backs of a deployment what they should be, and never touches those that are; one whose status was
-/// lost gets it again.
+/// lost gets it again. Those of another cell of the deployment are taken over in place.
 fn settle(hub: &Plane, namespace: &str, deployment: &str, expected: &[WriteBack<'_>]) {
     let names: BTreeSet<String> = expected.iter().map(WriteBack::name).collect();
     let held: Vec<Arc<Value>> = hub
@@ -117,12 +138,18 @@ fn settle(hub: &Plane, namespace: &str, deployment: &str, expected: &[WriteBack<
     for instance in &held {
         let name = place(instance).1;
         let wanted = expected.iter().find(|w| w.name() == name);
-        let stays = names.contains(name)
-            && wanted.is_some_and(|w| {
-                instance["metadata"]["labels"][keys::CELL] == w.cell
-                    && instance["metadata"]["ownerReferences"][0]["uid"] == w.copy
-            });
-        if !stays {
+        let is_by = |w: &WriteBack<'_>| instance["metadata"]["labels"][keys::CELL] == w.cell;
+        let is_here = |w: &&WriteBack<'_>| {
+            let labels = &instance["metadata"]["labels"];
+            (is_by(w) || labels[keys::INSTANCE_CITY_CODE] == w.city)
+                && instance["metadata"]["ownerReferences"][0]["uid"] == w.copy
+        };
+        if let Some(wanted) = wanted.filter(is_here).filter(|_| names.contains(name)) {
+            if !is_by(wanted) {
+                let labels = json!({"metadata": {"labels": {keys::CELL: wanted.cell}}});
+                hub.merge("Instance", namespace, name, labels).unwrap();
+            }
+        } else {
             // Gone already where the garbage collector was faster.
             let _ = hub.delete("Instance", namespace, name);
         }

@@ -204,6 +204,7 @@ every_request_of!(
     projection,
     scale_down,
     city_move,
+    drain,
     location_label,
     change_of_form,
     companion,

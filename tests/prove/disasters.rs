@@ -91,8 +91,8 @@ fn a_cell_that_is_lost_is_named_and_holds_up_nothing_else() {
         let trace = traced(&operations(&rig), "workloaddeployments", "web").unwrap();
         let broken = trace.first_broken.map(|broken| (broken.hop, broken.detail));
         let (hop, detail) = broken.expect("the trace of web is broken");
-        assert_eq!(hop, HopKind::Cell, "{detail}");
-        assert!(detail.contains(LOST), "{detail}");
+        assert_eq!(hop, HopKind::Hub, "{detail}");
+        assert!(detail.contains(&format!("CellLost: cell {LOST} ")), "{detail}");
     });
 }
 

@@ -28,6 +28,7 @@ mod locations;
 #[path = "../../crates/engine/src/testing/logs.rs"]
 mod logs;
 mod lost;
+mod moves;
 mod objects;
 mod operations;
 mod ops;

@@ -1,10 +1,11 @@
 //! What tenants and operators do.
 
 use crate::{
-    objects::{config_map, deployment, namespace, secret, template, workload},
-    rig::Rig,
+    objects::{COMPUTE, config_map, deployment, namespace, secret, template, workload},
+    rig::{Rig, SECOND},
 };
 use fedgate_api::keys;
+use fedgate_simulator::karmada::Cluster;
 use serde_json::{Value, json};
 
 const DEPLOYMENT: &str = "WorkloadDeployment";
@@ -39,6 +40,10 @@ pub(crate) enum Op {
     Locate(&'static str, &'static str, &'static str, &'static str),
     /// The Cluster in DFW gets a location, or loses it.
     Label(bool),
+    /// A second cell, [`SECOND`], joins DFW.
+    Join,
+    /// An operator drains a cell, or opens it.
+    Drain(&'static str, bool),
     /// Someone puts a second label of a place on the copy of a deployment by hand.
     LabelCopy(&'static str),
     /// Its template gets another image.
@@ -148,6 +153,8 @@ impl Op {
             }
             Self::DropProjection(p, ns, name) => drop_one(rig, p, "Instance", ns, name),
             Self::Label(_)
+            | Self::Join
+            | Self::Drain(..)
             | Self::LabelCopy(_)
             | Self::DropCopy(_)
             | Self::DropPolicies
@@ -164,6 +171,27 @@ impl Op {
                 let labels = json!({"metadata": {"labels": {keys::LOCATION: location}}});
                 // Another test may have no such Cluster.
                 let _ = rig.hub.merge("Cluster.cluster.karmada.io", "", "dfw-1", labels);
+            }
+            Self::Join => {
+                rig.karmada.join(&Cluster::new(SECOND, keys::CITY_CODE, "DFW"));
+                let kinds = |version: &str, names: &[&str]| {
+                    let names: Vec<Value> = names.iter().map(|name| json!({"kind": name})).collect();
+                    json!({"groupVersion": version, "resources": names})
+                };
+                let served = json!({"status": {"apiEnablements": [
+                    kinds(COMPUTE, &[DEPLOYMENT, "Instance"]),
+                    kinds("v1", &["Namespace", "ConfigMap", "Secret"]),
+                ]}});
+                let _ = rig
+                    .hub
+                    .merge_status("Cluster.cluster.karmada.io", "", SECOND, served);
+            }
+            Self::Drain(cell, on) => {
+                let taint = json!({"key": keys::DRAINING, "effect": "NoSchedule"});
+                let taints = if on { json!([taint]) } else { Value::Null };
+                let spec = json!({"spec": {"taints": taints}});
+                // Another test may have no such Cluster.
+                let _ = rig.hub.merge("Cluster.cluster.karmada.io", "", cell, spec);
             }
             Self::LabelCopy(name) => each(
                 rig,

@@ -63,6 +63,9 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// The cells: Karmada's name of each, and its city.
 pub(crate) const CELLS: [(&str, &str); 3] = [("dfw-1", "DFW"), ("lhr-1", "LHR"), ("fra-1", "FRA")];
 
+/// The second cell in DFW, where a test has one.
+pub(crate) const SECOND: &str = "dfw-2";
+
 /// The user that a replica is.
 pub(crate) fn user(replica: u32) -> String {
     if replica == 0 {
@@ -112,6 +115,9 @@ pub(crate) struct Rig {
 pub(crate) fn settings() -> Settings {
     Settings {
         city_linger: Duration::from_secs(5),
+        cell_lost_after: Duration::from_mins(5),
+        moves_per_city: 8,
+        move_timeout: Duration::from_mins(10),
         city_sets_per_project: 64,
         unused_city_set_after: Duration::from_secs(20),
         hub_namespace_retention: Duration::from_secs(20),

@@ -21,7 +21,7 @@ pub(crate) const STEP: Duration = Duration::from_secs(15);
 pub(crate) const SETTLED: Duration = Duration::from_secs(150);
 
 /// The scenarios; `tests/prove/crash.rs` has a test for each.
-pub(crate) const SCENARIOS: [Scenario; 20] = [
+pub(crate) const SCENARIOS: [Scenario; 21] = [
     Scenario {
         name: "create",
         steps: &[&[Create("p", "default", "web", "DFW", 1)]],
@@ -74,6 +74,20 @@ pub(crate) const SCENARIOS: [Scenario; 20] = [
         steps: &[
             &[Create("p", "default", "web", "DFW", 1)],
             &[Move("p", "default", "web", "LHR")],
+        ],
+    },
+    // docs/contract/serving.md §2: a cell is drained, and opened again; nothing moves back.
+    Scenario {
+        name: "drain",
+        steps: &[
+            &[
+                Create("p", "default", "web", "DFW", 2),
+                Create("q", "default", "web", "DFW", 1),
+            ],
+            &[Join],
+            &[Drain("dfw-1", true)],
+            &[Scale("p", "default", "web", 1)],
+            &[Drain("dfw-1", false)],
         ],
     },
     // docs/contract/locations.md §3: the order of an upgrade, forwards and backwards.

@@ -112,6 +112,16 @@ pub const REFERENCED_BY: &str = "compute.datumapis.com/referenced-by";
 pub const LANE: &str = "fedgate.dev/lane";
 /// Label on the `ConfigMaps` that record the members of objects (clusters.md §2).
 pub const PINS: &str = "fedgate.dev/pins";
+/// Annotation on copies, by an operator of the hub: name of the cell to which the deployment is to move (contract: serving.md §2).
+pub const MOVE_TO: &str = "fedgate.dev/move-to";
+/// Annotation on copies: name of the cell to which the deployment moves (contract: serving.md §2).
+pub const MOVING_TO: &str = "fedgate.dev/moving-to";
+/// Producer of the graceful eviction tasks by which the gateway moves deployments (contract: serving.md §2).
+pub const EVICTION_PRODUCER: &str = "fedgate";
+/// Taint on a Karmada Cluster, by an operator: its deployments move to other cells of their city (contract: serving.md §2).
+pub const DRAINING: &str = "fedgate.dev/draining";
+/// Taint on a Karmada Cluster, by an operator: it takes no new deployments (contract: provisioning.md §7.2).
+pub const CORDONED: &str = "fedgate.dev/cordoned";
 /// Annotation on a Karmada Cluster, by an operator: UID of the Cluster whose member it is (clusters.md §4).
 pub const SAME_AS: &str = "fedgate.dev/same-as";
 /// Annotation on a project's object: the member that its deletion no longer waits for (clusters.md §3.4).

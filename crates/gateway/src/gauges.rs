@@ -32,6 +32,7 @@ pub(super) fn collect(gateway: &Gateway, shared: &Shared, into: &mut Gauges) {
         shared.rate_limiter.lock().waiting(),
     );
     into.set(Family::InterpreterDrift, &[], gateway.interpreters.drift());
+    into.set(Family::MovesHeld, &[], index.intents.moves.held() > 0);
     into.set(Family::RejectedClaims, &[], index.refused_claims().count());
     into.set(Family::UnlabelledWriteBacks, &[], index.summary.unlabelled());
     let without = index.hub.secondary.without_place();

@@ -12,6 +12,7 @@ mod gauges;
 pub mod hub_permit;
 pub mod index;
 pub mod interpreters;
+pub mod moves;
 pub mod namespaces;
 pub mod platform;
 pub mod policies;
@@ -54,6 +55,7 @@ use index::{
     networking::WorkloadChecks, single_member::pin, watches::Command,
 };
 use interpreters::Interpreters;
+use moves::MovePlanner;
 use namespaces::Namespaces;
 use parking_lot::Mutex;
 use platform::Platform;
@@ -209,6 +211,7 @@ impl Role for Gateway {
         "companions",
         "returns",
         "platform",
+        "moves",
     ];
     const STAGES: &'static [Stage] = &[
         Stage::ProjectToHub,
@@ -242,6 +245,7 @@ impl Role for Gateway {
             (Plane::Hub, Some(TableId::Namespaces)) if owned => "namespaces",
             (Plane::Hub, Some(TableId::CityPolicies)) => "policies",
             (Plane::Hub, Some(TableId::Interpreters)) => "interpreters",
+            (Plane::Hub, Some(TableId::Clusters)) => "moves",
             (
                 Plane::Hub,
                 Some(TableId::Namespaces | TableId::CitySets | TableId::Federated(_) | TableId::Bindings),
@@ -283,6 +287,7 @@ impl Role for Gateway {
             }
             (Plane::Hub, TableId::CityPolicies) => driver::reconcile(&Policies, ctx, key).await,
             (Plane::Hub, TableId::Interpreters) => driver::reconcile(&self.interpreters, ctx, key).await,
+            (Plane::Hub, TableId::Clusters) => driver::reconcile(&MovePlanner, ctx, key).await,
             (Plane::Hub, TableId::Namespaces) => {
                 driver::reconcile(&garbage::Namespaces(&self.garbage), ctx, key).await
             }

@@ -25,8 +25,16 @@ fedgate_engine::labels! {
         SuspendCopy = "suspend_copy",
         /// A copy belongs to an earlier deployment of the name.
         ReplaceCopy = "replace_copy",
-        /// A copy does not name the cell that runs it, and another cell has written its Instances.
+        /// A copy does not name the cell whose write-backs count.
         NameCell = "name_cell",
+        /// A move is planned, or a planned move or a request is withdrawn.
+        RequestMove = "request_move",
+        /// A planned move begins at the binding.
+        StartMove = "start_move",
+        /// The new cell has taken over, so Karmada may delete the object at the former cell.
+        EndMove = "end_move",
+        /// A deployment did not become healthy at another cell.
+        CancelMove = "cancel_move",
         /// A policy's claim of a copy was lost.
         RepairClaim = "repair_claim",
         /// A deployment is deleted.

@@ -27,6 +27,12 @@ pub enum LocationSource {
 pub struct Settings {
     /// How long the Namespace keeps a city that no deployment uses.
     pub city_linger: Duration,
+    /// Time after which a cell that is not ready counts as lost.
+    pub cell_lost_after: Duration,
+    /// Maximum number of moves from cell to cell that begin at once in a city.
+    pub moves_per_city: usize,
+    /// Time within which a deployment that moves must become healthy at the new cell.
+    pub move_timeout: Duration,
     /// Maximum number of city sets that the namespaces of one project may use.
     pub city_sets_per_project: usize,
     /// Time after which a city set's policy without users is deleted.

@@ -85,6 +85,7 @@ pub(super) fn triggers(index: &GatewayIndex, change: &Change, keys: &mut Vec<Key
             let hubs = hubs.iter().map(HubNamespace::as_str);
             keys.extend(hubs.flat_map(|hub| [index.namespace_key(hub), index.policies_key(hub)]));
         }
+        Change::Moves => keys.push(index.moves_key()),
         Change::Binding(of) => binding(index, of, keys),
         Change::Copy { copy: of, news } => copy(index, of, *news, keys),
         Change::Companion {

@@ -29,9 +29,11 @@ pub(super) fn runbook(class: Class, plane: &str, word: &str) -> Option<&'static 
         (Class::Right, ..) => "FedgateMissingRight",
         (Class::Brake, _, INTRUDER) => return None,
         (Class::Brake, _, "drift") => "FedgateInterpreterDrift",
+        (Class::Brake, _, "cells") => "FedgateMovesHeld",
         (Class::Brake, ..) => "FedgateGarbageBrake",
         (Class::Quarantined, ..) => "FedgateQuarantine",
         (Class::Refused, _, "NoCellForCity") => "FedgateCityWithoutCell",
+        (Class::Refused, _, "CellLost") => "FedgateCellNotReady",
         (Class::Waiting, _, SUSPENDED) | (Class::Refused | Class::Unavailable, ..) => return None,
         (Class::Retrying | Class::Waiting, ..) => "FedgateStuckKeys",
         (Class::Undelivered, _, "project_to_hub") => "FedgateUndelivered",
@@ -66,6 +68,9 @@ fn step(class: Class, plane: &str, word: &str) -> String {
         (Class::Brake, "drift") => {
             "another client changes the ResourceInterpreterCustomizations: kubectl get ric -o yaml --show-managed-fields on the hub"
         }
+        (Class::Brake, "cells") => {
+            "find out which cells are gone, then run fedgate cells drain for each of them; its deployments move, and those of another held cell may move with them"
+        }
         (Class::Brake, _) => {
             "too many copies have no origin: check whether a project was restored or removed; docs/contract/federation.md says when the brake ends"
         }
@@ -74,6 +79,9 @@ fn step(class: Class, plane: &str, word: &str) -> String {
         }
         (Class::Refused, "NoCellForCity") => {
             "join a cell in that city, or tell the tenant: kubectl get clusters --show-labels on the hub"
+        }
+        (Class::Refused, "CellLost") => {
+            "bring the cell back, or join another one in that city: the deployment goes there by itself"
         }
         (Class::Refused, "NoCellForLocation") => {
             "label the Cluster of that location's cell on the hub with topology.datum.net/location, beside its city: the condition says what is missing"
@@ -152,6 +160,8 @@ mod tests {
             "credential_expired",
             "unreachable",
             "drift",
+            "cells",
+            "CellLost",
             "platform",
             "projections",
             "NoCellForCity",

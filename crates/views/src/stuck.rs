@@ -74,6 +74,12 @@ fn brakes(of: &Operations) -> Vec<Found> {
             "deployments keep their projections".to_owned(),
         ),
         ("drift", drift, "interpreters differ from ours".to_owned()),
+        (
+            "cells",
+            index.intents.moves.held(),
+            "cells are lost, and their deployments do not move, because too many cells are not ready"
+                .to_owned(),
+        ),
     ];
     let counted = counted.into_iter().filter(|(_, count, _)| *count > 0);
     let mut found = unknown_projects(&index);

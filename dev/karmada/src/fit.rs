@@ -13,6 +13,10 @@ pub(crate) fn obstacle(binding: &Value, cluster: &Value, held: bool) -> Option<S
     if !cluster_matches(&placement["clusterAffinity"], cluster) {
         return Some("cluster(s) did not match the placement cluster affinity constraint".to_owned());
     }
+    let mut tasks = list(&binding["spec"]["gracefulEvictionTasks"]).iter();
+    if tasks.any(|task| task["fromCluster"] == cluster["metadata"]["name"]) {
+        return Some("cluster(s) is in the process of eviction".to_owned());
+    }
     if held {
         return None;
     }

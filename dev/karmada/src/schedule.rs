@@ -36,11 +36,24 @@ pub fn members(binding: &Value) -> BTreeSet<String> {
     names(&binding["spec"]["clusters"])
 }
 
-/// All target members of a binding: those of its own schedule and those of the bindings that need it.
-pub fn reached(binding: &Value) -> BTreeSet<String> {
+/// The members whose Works follow a binding: those of its own schedule and those of the bindings that need it.
+pub fn targets_of(binding: &Value) -> BTreeSet<String> {
     let needs = list(&binding["spec"]["requiredBy"]);
     let needs = needs.iter().flat_map(|need| names(&need["clusters"]));
     members(binding).into_iter().chain(needs).collect()
+}
+
+/// All members that have a Work of a binding: its targets, and the members that keep their Work unchanged by a graceful
+/// eviction task.
+pub fn reached(binding: &Value) -> BTreeSet<String> {
+    targets_of(binding).into_iter().chain(evicted(binding)).collect()
+}
+
+/// The members of the graceful eviction tasks of a binding, but for those that are purged directly.
+fn evicted(binding: &Value) -> impl Iterator<Item = String> {
+    let tasks = list(&binding["spec"]["gracefulEvictionTasks"]).iter();
+    let kept = tasks.filter(|task| task["purgeMode"] != "Directly");
+    kept.filter_map(|task| Some(task["fromCluster"].as_str()?.to_owned()))
 }
 
 /// The names in a list of target clusters.
@@ -236,6 +249,16 @@ mod tests {
         let mut b = binding("DFW", &json!([{"name": "dfw-1"}]));
         b["spec"]["requiredBy"] = json!([{"name": "web", "clusters": [{"name": "lhr-1"}]}]);
         assert_eq!(reached(&b).into_iter().collect::<Vec<_>>(), ["dfw-1", "lhr-1"]);
+    }
+
+    #[test]
+    fn a_member_of_an_eviction_task_keeps_its_work_and_is_not_scheduled() {
+        let mut moving = to_one("DFW", &json!([{"name": "dfw-2"}]));
+        moving["spec"]["gracefulEvictionTasks"] = json!([{"fromCluster": "dfw-1", "purgeMode": "Gracefully"}, {"fromCluster": "dfw-3", "purgeMode": "Directly"}]);
+        assert_eq!(targets_of(&moving), ["dfw-2".to_owned()].into());
+        assert_eq!(reached(&moving), ["dfw-1".to_owned(), "dfw-2".to_owned()].into());
+        let cells = [cell("dfw-2", "LHR", "True"), cell("dfw-1", "DFW", "True")];
+        assert_eq!(placed(&moving, &cells), [""; 0]);
     }
 
     #[test]

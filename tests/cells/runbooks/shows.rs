@@ -101,6 +101,7 @@ pub(super) const ALERTS: &[(&str, State)] = &[
     ("FedgateLatencyVeryHigh", State::SlowerHub),
     ("FedgateMemoryHigh", State::LittleMemory),
     ("FedgateMissingRight", State::MissingRight),
+    ("FedgateMovesHeld", State::CellDown),
     ("FedgateNoLeader", State::HubCut),
     ("FedgateNoLeader", State::HubDown),
     ("FedgateNoLeader", State::GatewayDown),

@@ -249,9 +249,7 @@ impl Suite {
             cell.restore();
             cell.restart_with(&[]).await;
         }
-        if !self.gateway.is_running().await {
-            self.gateway.start().await;
-        }
+        self.gateway.restart_with(&[]).await;
     }
 
     /// Leaves a word for a closing test; the namespace stays until then.

@@ -4,6 +4,7 @@ use super::{
     plane::{seconds, wait_for},
     role::Role,
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
     ffi::OsString,
@@ -86,6 +87,8 @@ impl Projects {
 pub(crate) struct Gateway {
     setup: Setup,
     sweep: AtomicU64,
+    /// Given beside the usual flags, by a test that runs it in another way.
+    more: Mutex<Vec<OsString>>,
     role: Role,
 }
 
@@ -108,6 +111,7 @@ impl Gateway {
             role,
             setup,
             sweep: AtomicU64::new(SELDOM),
+            more: Mutex::default(),
         }
     }
 
@@ -133,6 +137,7 @@ impl Gateway {
             all.extend([flag.into(), format!("{time}s").into()]);
         }
         all.extend(further.iter().cloned());
+        all.extend(self.more.lock().iter().cloned());
         all
     }
 
@@ -150,6 +155,13 @@ impl Gateway {
     pub(crate) async fn restart(&self) {
         self.stop().await;
         self.start().await;
+    }
+
+    /// Starts it anew with these flags beside its own.
+    #[allow(dead_code, reason = "the suite of the cells has it")]
+    pub(crate) async fn restart_with(&self, flags: &[&str]) {
+        *self.more.lock() = flags.iter().map(Into::into).collect();
+        self.restart().await;
     }
 
     /// Sweeps with this pause from now on, for which a running process is started anew.

@@ -277,6 +277,7 @@ fn claimant(project: &ProjectKey) -> Claimant<'_> {
 
 fn found(cell: &str, uid: &str, granted: Option<(bool, &str)>) -> Row<digest::Claim> {
     let claim = digest::Claim {
+        requests: fedgate_engine::diff::Digest::of(&json!(null)),
         cell: Some(cell.into()),
         namespace: Some(NS.into()),
         instance: Some(uid.into()),
@@ -302,7 +303,10 @@ fn a_claim_counts_only_for_whom_it_was_made() {
     assert_eq!(judge(&found("dfw-1", "u-web-0", granted)), Claim::Granted);
     assert_eq!(
         judge(&found("lhr-1", "u-web-0", granted)),
-        Claim::AnotherCells("lhr-1".into())
+        Claim::AnotherCells {
+            cell: "lhr-1".into(),
+            granted: Some(fedgate_engine::diff::Digest::of(&json!(null))),
+        }
     );
     assert_eq!(
         judge(&found("dfw-1", "u-old", granted)),

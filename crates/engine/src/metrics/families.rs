@@ -144,6 +144,10 @@ families! {
     Scraped OldestPendingDeletion "fedgate_oldest_pending_deletion_seconds" []
         "Age of the oldest deletion under way, from its deletionTimestamp."
     Scraped Orphans "fedgate_orphan_hub_objects" [] "Objects on the hub whose origin is gone."
+    Counter CellMoves "fedgate_cell_moves_total" ["outcome"]
+        "Moves of deployments from cell to cell that have ended: completed or cancelled."
+    Scraped MovesHeld "fedgate_moves_held" []
+        "1 while the deployments of a lost cell do not move, because too many cells are not ready."
     Counter MembersAbandoned "fedgate_members_abandoned_total" []
         "Deleted objects that wait for their member no longer, because their annotation says so."
     Scraped InterpreterDrift "fedgate_interpreter_drift" []

@@ -12,7 +12,7 @@ use crate::{
         HubCopy, Source,
         status::{FEDERATED, OwnCondition},
     },
-    queries::cities::CITY_LIMIT,
+    queries::{cells::Moving, cities::CITY_LIMIT},
     route::Route,
     single_member::{Fault, members},
 };
@@ -363,6 +363,9 @@ fn verdict(s: &Snapshot, copy: &Row<HubCopy>, city: &str, reports: bool) -> Opti
         };
         return Some((false, reason, message));
     }
+    if let Some(told) = move_verdict(s) {
+        return Some(told);
+    }
     if let Some((cell, message)) = binding.failed.as_deref() {
         return Some((false, Reason::ApplyFailed, format!("{cell}: {message}")));
     }
@@ -378,9 +381,35 @@ fn verdict(s: &Snapshot, copy: &Row<HubCopy>, city: &str, reports: bool) -> Opti
     }
     let delivered = binding.scheduled && (binding.applied || reports);
     delivered.then(|| {
+        if let Some(to) = &s.cells.cancelled {
+            let message = format!(
+                "the deployment stays at its cell, because it did not become ready at cell {to}; the gateway retries the move"
+            );
+            return (true, Reason::MoveStalled, message);
+        }
         let message = format!("delivered to {}", names(&binding.clusters));
         (true, Reason::Delivered, message)
     })
+}
+
+/// The condition of a deployment that moves to another cell, or that no cell can run because its own is lost.
+fn move_verdict(s: &Snapshot) -> Option<(bool, Reason, String)> {
+    if let Some(Moving {
+        from,
+        to: Some(to),
+        since,
+        ..
+    }) = &s.cells.moving
+    {
+        let message = format!("moving from cell {from} to cell {to} since {since}");
+        return Some((true, Reason::Moving, message));
+    }
+    let (cell, since) = s.cells.stranded.as_ref()?;
+    let since = Timestamp::from_second(*since).unwrap_or_default();
+    let message = format!(
+        "cell {cell} has not been ready since {since}, and no other cell of its city can run the deployment; the deployment runs as soon as a cell of the city is ready"
+    );
+    Some((false, Reason::CellLost, message))
 }
 
 /// True if the hub reports that no cell reports.

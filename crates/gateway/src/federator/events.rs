@@ -4,17 +4,19 @@ use super::{delay, observe::Snapshot};
 use crate::{
     effects,
     index::rows::{
-        HubCopy, LEVEL_LIMIT, Source,
+        HubCopy, LEVEL_LIMIT, MoveCause, Source,
         status::{FEDERATED, OwnCondition},
     },
+    queries::cells::Moving,
     single_member,
 };
 use fedgate_api::{Reason, keys, names::CityCode};
 use fedgate_engine::{key::Plane, plan::Event, store::table::Row};
 
 /// Reasons of conditions that are faults: their tenant gets an Event.
-const FAULTS: [Reason; 18] = [
+const FAULTS: [Reason; 19] = [
     Reason::NoCellForCity,
+    Reason::CellLost,
     Reason::ApplyFailed,
     Reason::DeletionHeld,
     Reason::MemberApiMissing,
@@ -110,6 +112,34 @@ pub fn moved(s: &Snapshot, source: &Row<Source>, copy: &Row<HubCopy>, to: &CityC
     let from = copy.digest.city.as_ref().map_or("", CityCode::as_str);
     let message = format!("moved from city {from} to {to}");
     event(s, source, false, "CityMoved", "Moving", message)
+}
+
+/// The Event for a deployment that has moved to another cell of its city.
+pub fn cell_moved(s: &Snapshot, source: &Row<Source>, moving: &Moving) -> Event {
+    let Moving { from, to, cause, .. } = moving;
+    let because = match cause {
+        MoveCause::Draining => format!("because an operator drains cell {from}"),
+        MoveCause::CellLost => format!("because cell {from} is lost"),
+        MoveCause::Requested => "because an operator requested it".to_owned(),
+    };
+    let to = to.as_deref().unwrap_or_default();
+    let message = format!("moved from cell {from} to cell {to} {because}");
+    event(s, source, false, "CellMoved", "Moving", message)
+}
+
+/// The Event for a deployment that stays at its cell, because it did not become ready at another one.
+pub fn move_stalled(s: &Snapshot, source: &Row<Source>, moving: &Moving) -> Event {
+    let Moving { from, to, cause, .. } = moving;
+    let because = match to {
+        Some(to) => format!("it did not become ready at cell {to} in time"),
+        None => "Karmada schedules it to no other cell".to_owned(),
+    };
+    let next = match cause {
+        MoveCause::Draining | MoveCause::CellLost => "; the gateway retries the move",
+        MoveCause::Requested => "",
+    };
+    let message = format!("stays at cell {from}: {because}{next}");
+    event(s, source, true, Reason::MoveStalled.as_str(), "Moving", message)
 }
 
 /// The Event for an object whose project was restored to an older state; the older state is synced from now on.

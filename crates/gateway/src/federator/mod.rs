@@ -277,6 +277,9 @@ impl Reconciler for Federator {
         if reason == Some(WriteReason::AbandonMember) {
             run.ctx.metrics.count(Family::MembersAbandoned, &[]);
         }
+        if let Some(outcome) = reason.and_then(MoveOutcome::of) {
+            record_move(run.ctx, snapshot, outcome);
+        }
         if reason.is_some_and(|reason| decide::WRITES.contains(&reason))
             && let Some(permit) = &mut run.session.permit
         {
@@ -313,7 +316,8 @@ impl Reconciler for Federator {
         }
         report_failed_pause(run, &basis.snapshot, &failure).await;
         let is_mark = decide::unmarked(&basis.snapshot).is_some() && failure.plane == Plane::Hub;
-        if failure.category == Category::ProjectSuspended || is_mark {
+        let is_binding = failure.plane == Plane::Hub && failure.object.starts_with("resourcebindings ");
+        if failure.category == Category::ProjectSuspended || is_mark || is_binding {
             // The failure says nothing of the deployment, and no body is stored for a write that waits.
             drop_bodies(run.ctx, &basis.snapshot);
             return Err(failure);
@@ -372,6 +376,47 @@ fn quarantine(ctx: &Context<'_>, key: &Key, s: &Snapshot) -> Option<Event> {
     tracing::warn!(plane = "hub", controller = "federator", kind = %key.kind, namespace, name, %key, reason = Verdict::TooLarge.label(), detail = event.message, "status quarantined");
     // An object that lives at one member gets the Event of its condition instead.
     Some(event).filter(|_| s.single_member.is_none())
+}
+
+fedgate_engine::words! {
+    /// End of a move from cell to cell: label `outcome` of `fedgate_cell_moves_total`.
+    enum MoveOutcome {
+        /// The deployment runs at the other cell.
+        Completed = "completed",
+        /// The deployment stays at its cell.
+        Cancelled = "cancelled",
+    }
+}
+
+impl MoveOutcome {
+    /// The outcome of a write that ends a move.
+    fn of(reason: WriteReason) -> Option<Self> {
+        match reason {
+            WriteReason::EndMove => Some(Self::Completed),
+            WriteReason::CancelMove => Some(Self::Cancelled),
+            _ => None,
+        }
+    }
+}
+
+/// Records how a move has ended, under the lock under which the next one is planned.
+fn record_move(ctx: &Context<'_>, s: &Snapshot, outcome: MoveOutcome) {
+    let (Some(object), Some(moving)) = (s.copy_ref(), &s.cells.moving) else {
+        return;
+    };
+    // A move that ends because the copy or the former cell is in another city has no outcome.
+    if !moving.is_misplaced {
+        ctx.metrics.count(Family::CellMoves, &[outcome.as_str()]);
+    }
+    let mut index = ctx.index.lock();
+    let moves = &mut index.intents.moves;
+    match outcome {
+        MoveOutcome::Completed => moves.complete(&object),
+        MoveOutcome::Cancelled => moves.cancel(&object, moving.to.as_ref(), ctx.now()),
+    }
+    let key = index.moves_key();
+    drop(index);
+    ctx.queue.add(key, Priority::Fresh);
 }
 
 /// Measures the time between the planes: from the first event to the hub's answer, over all reconciles in between.

@@ -12,7 +12,12 @@ use crate::{
         derived::secondary::places::NoCity,
         rows::{Binding, HubCopy, HubNamespaceDigest, Source, place},
     },
-    queries::{cells, cities::policy_needed, lifecycle, references::source_state},
+    queries::{
+        cells::{self, Cells},
+        cities::policy_needed,
+        lifecycle,
+        references::source_state,
+    },
     references::{self, References, Resolution},
     route::{CityRoute, Route},
     single_member::{
@@ -73,8 +78,8 @@ pub struct Snapshot {
     pub copy: Option<Row<HubCopy>>,
     /// The copy's binding; a binding of another kind's object can have the same name, and is not.
     pub binding: Option<Row<Binding>>,
-    /// The cell that the copy is to name and does not, see [`cells::to_name`].
-    pub cell_to_name: Option<Arc<str>>,
+    /// The cells of the deployment, see [`Cells`].
+    pub cells: Cells,
     /// True if the claim on the copy names a policy that exists and selects the copy's route.
     pub is_claim_right: bool,
     /// Where the copy is to go.
@@ -251,7 +256,7 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
             hub_state(index, project, &key.namespace, hub_name, complete)
         },
         binding: single_member::own_binding(index, &of).cloned(),
-        cell_to_name: cells::to_name(index, &of),
+        cells: cells::of(index, &of),
         largest_spec: index.largest_spec,
         is_claim_right: is_claim_right(index, kind, hub_name, copy.as_ref()),
         own_hub: index.hub.identity.uid().cloned(),

@@ -22,7 +22,7 @@ use fedgate_engine::{
 };
 use fedgate_kinds::{CompanionKind, KindId};
 use kube::core::DynamicObject;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Result of an event.
 #[derive(Debug, Default)]
@@ -41,6 +41,18 @@ impl Applied {
         Self {
             synced,
             ..Self::default()
+        }
+    }
+
+    /// Inserts or removes a copy of a set on which the planner of moves depends; enqueues the planner if the set changed.
+    fn note_move(&mut self, copies: &mut BTreeSet<ObjectRef>, copy: ObjectRef, is_one: bool) {
+        let is_news = if is_one {
+            copies.insert(copy)
+        } else {
+            copies.remove(&copy)
+        };
+        if is_news {
+            self.changes.push(Change::Moves);
         }
     }
 
@@ -91,6 +103,13 @@ impl GatewayIndex {
                 for d in &deltas {
                     let new = self.hub.copies[i].get(&d.name.0, &d.name.1);
                     self.hub.secondary.copy(i, &d.name, d.old.as_ref(), new);
+                    let is_requested = new.is_some_and(|row| row.digest.move_to().is_some());
+                    let copy = ObjectRef::new(i, &d.name.0, &d.name.1);
+                    applied.note_move(&mut self.hub.requests, copy, is_requested);
+                    let request = |row: &Row<HubCopy>| row.digest.move_to().cloned();
+                    if new.and_then(request) != d.old.as_ref().and_then(request) {
+                        applied.changes.push(Change::Moves);
+                    }
                     if new.is_none() {
                         let copy = ObjectRef::new(i, &d.name.0, &d.name.1);
                         self.intents.departed.remove(&copy);
@@ -154,6 +173,23 @@ impl GatewayIndex {
             let of_copy = |row: &&Row<Binding>| matches!(row.digest.template, Template::Copy(_));
             self.summary
                 .binding(d.old.as_ref().filter(of_copy), new.filter(of_copy));
+            if let Some(row) = new.or(d.old.as_ref())
+                && let Template::Copy(kind) = row.digest.template
+                && kinds[kind].is_movable()
+            {
+                let copy = ObjectRef::new(kind, &d.name.0, &row.digest.name);
+                let is_evicted = new.is_some_and(|row| row.digest.eviction.is_some());
+                applied.note_move(&mut self.hub.evictions, copy, is_evicted);
+                let former = d.old.as_ref().map(|row| &row.digest.clusters);
+                let is_placed = new.map(|row| &row.digest.clusters) != former;
+                let in_doubt = |cell: &Arc<str>| {
+                    let cluster = self.hub.clusters.get("", cell);
+                    cluster.is_some_and(|row| row.digest.is_in_doubt())
+                };
+                if is_placed && new.is_some_and(|row| row.digest.clusters.iter().any(in_doubt)) {
+                    applied.changes.push(Change::Moves);
+                }
+            }
             self.track_orphaned_binding(&d.name, &mut applied);
         }
         let changes = deltas.iter().flat_map(|d| self.binding_changes(d));
@@ -268,6 +304,10 @@ impl GatewayIndex {
             applied.changes.extend(self.member_change(&d));
             self.touched.cell(&d.name.1);
             let new = self.hub.clusters.get("", &d.name.1);
+            let state = |row: &Row<Cell>| (row.digest.clone(), row.deleting);
+            if new.map(state) != d.old.as_ref().map(state) {
+                applied.changes.push(Change::Moves);
+            }
             let changed = self.hub.secondary.places.cluster(d.old.as_ref(), new);
             if !changed.is_empty() {
                 applied.changes.push(self.places_change(&changed));

@@ -42,6 +42,8 @@ pub enum Change {
         /// The objects that have a member of its name, if it is another one or its readiness has changed.
         pinned: Vec<ObjectRef>,
     },
+    /// A change on which moves of deployments from cell to cell may depend.
+    Moves,
     /// A binding changed.
     Binding(BindingChange),
     /// A copy changed, or what the hub records of it.
@@ -219,8 +221,9 @@ impl GatewayIndex {
             Template::Companion(_) | Template::Other => None,
         };
         let policy = |row: Option<&Row<Binding>>| row.and_then(|r| r.digest.policy.clone());
+        let left = |r: &Binding| r.eviction.as_ref().map(|eviction| eviction.from.clone());
         let cells = |row: Option<&Row<Binding>>| {
-            let cells = |r: &Binding| (r.owner.clone(), r.clusters.clone(), r.evicted_from.clone());
+            let cells = |r: &Binding| (r.owner.clone(), r.clusters.clone(), left(r));
             row.map(|row| cells(&row.digest))
         };
         let old = delta.old.as_ref();
@@ -247,7 +250,7 @@ impl GatewayIndex {
                     of.location.clone(),
                     of.route(),
                     of.delivery_policy.clone(),
-                    of.cell.clone(),
+                    of.cell().cloned(),
                     of.source_generation.filter(|_| is_exactly_one),
                 )
             })

@@ -28,6 +28,7 @@ impl GatewayIndex {
             }
         }
         self.platform_keys_of(key, &mut keys);
+        keys.push(self.moves_key());
         keys
     }
 
@@ -35,7 +36,7 @@ impl GatewayIndex {
     fn hub_keys(&self) -> Vec<Key> {
         let interpreters = self.kinds.iter().map(|kind| kind.interpreter.name.as_str());
         let interpreters = interpreters.map(|name| self.hub_key(TableId::Interpreters, "", name));
-        let mut keys: Vec<Key> = interpreters.collect();
+        let mut keys: Vec<Key> = interpreters.chain([self.moves_key()]).collect();
         let platform = self.platform.ids().map(TableId::Platform);
         self.keys_in("", std::iter::once(TableId::CitySets).chain(platform), &mut keys);
         for ((_, name), _) in self.hub.namespaces.iter() {

@@ -146,6 +146,10 @@ pub struct Hub {
     pub outlived: BTreeSet<Name>,
     /// Names of write-backs by their groups.
     pub by_deployment: BTreeMap<Group, BTreeSet<Arc<str>>>,
+    /// Copies that Karmada keeps at former clusters by graceful eviction tasks.
+    pub evictions: BTreeSet<ObjectRef>,
+    /// Copies that an operator moves to another cell.
+    pub requests: BTreeSet<ObjectRef>,
     /// UID of the hub, with the hubs that it replaces.
     pub identity: HubIdentity,
     /// The codes of city sets whose names do not contain them, from their policies.
@@ -405,6 +409,11 @@ impl GatewayIndex {
     /// The key of a hub Namespace.
     pub fn namespace_key(&self, hub: &str) -> Key {
         self.hub_key(TableId::Namespaces, "", hub)
+    }
+
+    /// The one key of the moves of all deployments from cell to cell.
+    pub fn moves_key(&self) -> Key {
+        self.hub_key(TableId::Clusters, "", "")
     }
 
     /// The key of the policies in a hub namespace.

@@ -82,7 +82,7 @@ pub fn observe(index: &GatewayIndex, key: &Key) -> Option<Snapshot> {
         hub,
         name: key.name.clone(),
         is_of_project: projection::is_namespace_of(index, &key.namespace, &owner.project),
-        cells: match copy.and_then(|copy| copy.digest.cell.clone()) {
+        cells: match copy.and_then(|copy| copy.digest.cell().cloned()) {
             Some(named) => Box::new([named]),
             None => cells.map_or_else(Box::default, |binding| binding.digest.cells().cloned().collect()),
         },

@@ -147,6 +147,9 @@ fn settings() -> Settings {
     let minute = Duration::from_mins(1);
     Settings {
         city_linger: minute,
+        cell_lost_after: Duration::from_mins(5),
+        moves_per_city: 8,
+        move_timeout: Duration::from_mins(10),
         city_sets_per_project: 64,
         unused_city_set_after: minute,
         hub_namespace_retention: minute,

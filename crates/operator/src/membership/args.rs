@@ -3,6 +3,7 @@
 use super::{executor::Mode, mode::SyncMode, registration::AccountRights};
 use crate::args::KindsArgs;
 use clap::{Args, Subcommand, ValueEnum};
+use fedgate_api::names::ProjectKey;
 use fedgate_terminal::error::Error;
 use std::{path::PathBuf, time::Duration};
 
@@ -60,10 +61,14 @@ pub enum CellsCommand {
     Join(Box<JoinArgs>),
     /// List the hub's cells with their cities and their use.
     List(ListArgs),
-    /// Keep new deployments away, and withdraw the city's deployments once another cell runs them.
+    /// Let the gateway move all deployments to other cells of the city, then withdraw the cell.
     Drain(DrainArgs),
     /// Let new deployments come to a drained or cordoned cell again.
     Uncordon(UncordonArgs),
+    /// Request the move of a deployment to another cell of its city.
+    Move(MoveArgs),
+    /// Request moves of deployments until the cells of a city run about equally many Instances.
+    Balance(BalanceArgs),
     /// Take a drained cell away: its credential, its Cluster, and everything that join has made.
     Leave(LeaveArgs),
     /// Issue, revoke or show the cell's credential for the hub.
@@ -203,6 +208,46 @@ pub struct DrainArgs {
     /// How long to wait for other cells, and until the cell is empty.
     #[arg(long, value_name = "DURATION", value_parser = crate::args::duration, default_value = "30m")]
     pub timeout: Duration,
+    /// The kinds beside those that are loaded by default.
+    #[command(flatten)]
+    pub kinds: KindsArgs,
+    /// Whether changes are made.
+    #[command(flatten)]
+    pub write: WriteArgs,
+}
+
+/// Arguments of `fedgate cells move`.
+#[derive(Debug, Args)]
+pub struct MoveArgs {
+    /// Key of the project.
+    #[arg(value_name = "PROJECT", value_parser = project_key)]
+    pub project: ProjectKey,
+    /// The deployment, as NAMESPACE/NAME.
+    #[arg(value_name = "NAMESPACE/NAME", value_parser = object)]
+    pub object: (String, String),
+    /// The cell to which it is to move.
+    #[arg(long, value_name = "CELL", value_parser = cell_name)]
+    pub to: String,
+    /// The hub.
+    #[command(flatten)]
+    pub hub: HubArgs,
+    /// The kinds beside those that are loaded by default.
+    #[command(flatten)]
+    pub kinds: KindsArgs,
+    /// Whether changes are made.
+    #[command(flatten)]
+    pub write: WriteArgs,
+}
+
+/// Arguments of `fedgate cells balance`.
+#[derive(Debug, Args)]
+pub struct BalanceArgs {
+    /// Code of the city.
+    #[arg(value_name = "CITY", value_parser = city)]
+    pub city: String,
+    /// The hub.
+    #[command(flatten)]
+    pub hub: HubArgs,
     /// The kinds beside those that are loaded by default.
     #[command(flatten)]
     pub kinds: KindsArgs,
@@ -399,6 +444,19 @@ fn city(text: &str) -> Result<String, String> {
     fedgate_api::names::CityCode::parse(text)
         .map(|city| city.as_str().to_owned())
         .map_err(|error| error.to_string())
+}
+
+fn project_key(text: &str) -> Result<ProjectKey, String> {
+    ProjectKey::parse(text).map_err(|error| error.to_string())
+}
+
+/// Namespace and name of an object.
+fn object(text: &str) -> Result<(String, String), String> {
+    let both = text
+        .split_once('/')
+        .filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty());
+    let both = both.map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
+    both.ok_or_else(|| "give NAMESPACE/NAME".to_owned())
 }
 
 /// A project's key that is also the name of a Secret.

@@ -1,7 +1,7 @@
 //! A Karmada Cluster as the commands see it. Pure.
 
 use super::change::{BY_COMMAND, MADE_BY, is_going, mark};
-use fedgate_api::keys::{CITY_CODE, LOCATION, STAND_IN};
+use fedgate_api::keys::{CITY_CODE, CORDONED, DRAINING, LOCATION, STAND_IN};
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 
@@ -9,8 +9,6 @@ use serde_json::{Value, json};
 pub const API_VERSION: &str = "cluster.karmada.io/v1alpha1";
 /// Annotation on a Cluster that a command did not make: the name of the cell that may use it, by an operator.
 pub const ADOPT: &str = "fedgate.dev/adopt";
-/// Key of the taint that keeps new deployments away.
-pub const DRAINING: &str = "fedgate.dev/draining";
 
 /// A Cluster of the hub.
 #[derive(Debug, Clone, Copy)]
@@ -102,9 +100,9 @@ impl<'a> Cluster<'a> {
             })
     }
 
-    /// True if new bindings are kept away by our taint.
+    /// True if new bindings are kept away by a taint of ours.
     pub fn is_cordoned(self) -> bool {
-        self.taints().iter().any(|taint| taint["key"] == DRAINING)
+        self.taints().iter().any(is_ours)
     }
 
     fn taints(self) -> Vec<Value> {
@@ -137,16 +135,20 @@ impl<'a> Cluster<'a> {
         (!missing.is_empty()).then(|| format!("it does not serve {}", missing.join(", ")))
     }
 
-    /// The taints with ours set or taken away; `None` if they are that already.
-    pub fn taints_with(self, cordoned: bool) -> Option<Vec<Value>> {
-        if self.is_cordoned() == cordoned {
+    /// The taints with this one of ours, or with none of them; `None` if they are that already.
+    pub fn taints_with(self, own: Option<&str>) -> Option<Vec<Value>> {
+        let had = self.taints();
+        let ours: Vec<&str> = had
+            .iter()
+            .filter(|taint| is_ours(taint))
+            .filter_map(|taint| taint["key"].as_str())
+            .collect();
+        if ours == own.as_slice() {
             return None;
         }
-        let mut taints = self.taints();
-        taints.retain(|taint| taint["key"] != DRAINING);
-        if cordoned {
-            taints.push(json!({"key": DRAINING, "effect": "NoSchedule"}));
-        }
+        let mut taints = had.clone();
+        taints.retain(|taint| !is_ours(taint));
+        taints.extend(own.map(|key| json!({"key": key, "effect": "NoSchedule"})));
         Some(taints)
     }
 
@@ -159,6 +161,11 @@ impl<'a> Cluster<'a> {
         }
         patch
     }
+}
+
+/// True if a taint is one by which these commands keep new bindings away.
+fn is_ours(taint: &Value) -> bool {
+    taint["key"] == DRAINING || taint["key"] == CORDONED
 }
 
 #[cfg(test)]
@@ -210,14 +217,19 @@ pub(super) mod tests {
         let other = json!({"key": "x", "effect": "PreferNoSchedule"});
         open["spec"]["taints"] = json!([other.clone()]);
         assert!(Cluster(&open).is_available(&kinds()));
-        let taints = Cluster(&open).taints_with(true).unwrap();
+        let taints = Cluster(&open).taints_with(Some(DRAINING)).unwrap();
         assert_eq!(
             taints,
             [other.clone(), json!({"key": DRAINING, "effect": "NoSchedule"})]
         );
         open["spec"]["taints"] = json!(taints);
         assert!(!Cluster(&open).is_available(&kinds()));
-        assert_eq!(Cluster(&open).taints_with(true), None);
-        assert_eq!(Cluster(&open).taints_with(false), Some(vec![other]));
+        assert_eq!(Cluster(&open).taints_with(Some(DRAINING)), None);
+        let cordoned = json!({"key": CORDONED, "effect": "NoSchedule"});
+        assert_eq!(
+            Cluster(&open).taints_with(Some(CORDONED)),
+            Some(vec![other.clone(), cordoned])
+        );
+        assert_eq!(Cluster(&open).taints_with(None), Some(vec![other]));
     }
 }

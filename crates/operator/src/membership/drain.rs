@@ -1,5 +1,5 @@
-//! `fedgate cells drain` and `uncordon`: the taint, then the city label, then the wait until the cell is empty (contract:
-//! provisioning.md §7.2).
+//! `fedgate cells drain` and `uncordon`: the taint, by which the gateway moves deployments to other cells, then the city label, then the
+//! wait until the cell is empty (contract: provisioning.md §7.2, serving.md §2).
 
 use super::{
     args::{DrainArgs, UncordonArgs},
@@ -8,10 +8,10 @@ use super::{
     error::foreign,
     executor::Executor,
     plane::{Plane, kind},
-    usage::{self, first, is_located, is_own, is_placed, is_safe_without, names_cell, object_of},
+    usage::{self, first, is_evicted, is_located, is_own, is_placed, is_safe_without, names_cell, object_of},
     wait::{labelled, until_none},
 };
-use fedgate_api::keys::{CELL, CITY_CODE, LOCATION};
+use fedgate_api::keys::{CELL, CITY_CODE, CORDONED, DRAINING, LOCATION};
 use fedgate_kinds::{CompanionKinds, FederatedKind};
 use fedgate_terminal::{
     error::{Error, Kind},
@@ -27,8 +27,8 @@ pub(super) const BEFORE: &str = "fedgate.dev/before";
 /// The next step of a drain.
 #[derive(Debug, PartialEq)]
 enum Step {
-    /// Keep new bindings away.
-    Cordon(Value),
+    /// Set taint `fedgate.dev/draining`, by which the gateway moves deployments.
+    Taint(Value),
     /// The last cell of a city or location in use: nothing happens.
     LastOfPlace { place: String, objects: Vec<String> },
     /// Wait until other cells run these, then withdraw.
@@ -59,6 +59,11 @@ impl Known {
     fn uses(&self, binding: &Value, cell: &str) -> bool {
         is_placed(binding) && names_cell(binding, cell) && is_own(binding, &self.companions)
     }
+
+    /// True if a binding that uses the cell is not healthy at another cell, or still moves there.
+    fn needs(&self, binding: &Value, cell: &str) -> bool {
+        is_evicted(binding, cell) || !is_safe_without(binding, cell, &self.own)
+    }
 }
 
 /// Decides the next step from the Clusters and bindings of the hub.
@@ -69,8 +74,8 @@ fn decide(
     allow_outage: bool,
     kinds: &Known,
 ) -> Step {
-    if let Some(taints) = cluster.taints_with(true) {
-        return Step::Cordon(cluster.patch(json!({"spec": {"taints": taints}})));
+    if let Some(taints) = cluster.taints_with(Some(DRAINING)) {
+        return Step::Taint(cluster.patch(json!({"spec": {"taints": taints}})));
     }
     if !cluster.is_open() {
         return Step::AwaitEmpty;
@@ -90,7 +95,7 @@ fn decide(
             let place = city.or(cluster.location()).unwrap_or_default().to_owned();
             return Step::LastOfPlace { place, objects };
         }
-        let left = used().filter(|binding| !is_safe_without(binding, cluster.name(), &kinds.own));
+        let left = used().filter(|binding| kinds.needs(binding, cluster.name()));
         let left: Vec<String> = left.map(object_of).collect();
         if !left.is_empty() {
             return Step::AwaitOthers(left);
@@ -115,13 +120,17 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
     loop {
         let clusters = hub.clusters().await?;
         let cluster = find(name, &clusters)?;
-        if args.cordon && cluster.is_cordoned() {
+        if args.cordon {
+            if let Some(taints) = cluster.taints_with(Some(CORDONED)) {
+                let patch = cluster.patch(json!({"spec": {"taints": taints}}));
+                executor.run(&hub, Verb::Merge, patch).await?;
+            }
             say(&format!("cell {name} takes no new deployments"));
             return Ok(());
         }
         let bindings = usage::list_bindings(&hub).await?;
         match decide(cluster, &clusters, &bindings, args.allow_outage, &kinds) {
-            Step::Cordon(patch) | Step::Withdraw(patch) => {
+            Step::Taint(patch) | Step::Withdraw(patch) => {
                 executor.run(&hub, Verb::Merge, patch).await?;
             }
             Step::LastOfPlace { place, objects } => return Err(last_of_place(name, &place, &objects)),
@@ -160,9 +169,9 @@ pub(super) async fn uncordon(args: &UncordonArgs) -> Result<(), Error> {
     executor.run(&hub, Verb::Merge, patch).await.map(drop)
 }
 
-/// The patch that takes the taint off and the labels of city and location back; `None` if the cell is open.
+/// The patch that removes the taints and the labels of city and location back; `None` if the cell is open.
 fn restored(cluster: Cluster<'_>) -> Result<Option<Value>, Error> {
-    let taints = cluster.taints_with(false);
+    let taints = cluster.taints_with(None);
     let noted = cluster.0["metadata"]["annotations"][BEFORE].as_str();
     if cluster.city().is_some() && taints.is_none() && noted.is_none() {
         return Ok(None);
@@ -208,7 +217,9 @@ fn last_of_place(name: &str, place: &str, objects: &[String]) -> Error {
         "cell {name} is the only usable cell of {place}, with {count} objects of tenants"
     ))
     .because(format!("LastCellOfCity: {}", first(objects)))
-    .next("join another cell there, or --allow-outage; the cell stays cordoned")
+    .next(
+        "join another cell there, and the gateway moves the objects; or use --allow-outage; the taint stays",
+    )
 }
 
 fn others_not_healthy(name: &str, left: &[String]) -> Error {
@@ -217,13 +228,13 @@ fn others_not_healthy(name: &str, left: &[String]) -> Error {
         left.len()
     ))
     .because(format!("OthersNotHealthy: {}", first(left)))
-    .next("look at the other cells of the city, or --allow-outage; the cell stays cordoned")
+    .next("look at the other cells of the city, or --allow-outage; the cell stays tainted, and the gateway goes on moving its deployments")
 }
 
 /// Waits until each object of a tenant in the cell is healthy at another cell.
 async fn await_others(hub: &Plane, name: &str, limit: Duration, kinds: &Known) -> Result<(), Error> {
     let left = |binding: &Value| {
-        let is_left = kinds.uses(binding, name) && !is_safe_without(binding, name, &kinds.own);
+        let is_left = kinds.uses(binding, name) && kinds.needs(binding, name);
         is_left.then(|| object_of(binding))
     };
     let [bindings, _] = usage::bindings();
@@ -300,21 +311,21 @@ mod tests {
         }
     }
 
-    fn cordoned(mut cluster: Value) -> Value {
+    fn tainted(mut cluster: Value) -> Value {
         cluster["spec"]["taints"] = json!([{"key": "fedgate.dev/draining", "effect": "NoSchedule"}]);
         cluster
     }
 
     #[test]
-    fn a_drain_cordons_checks_the_others_and_withdraws_last() {
+    fn a_drain_taints_checks_the_others_and_withdraws_last() {
         let open = cluster("dfw-1", "1", Some("DFW"));
         let other = cluster("dfw-2", "2", Some("DFW"));
         let decide = |own: &Value, clusters: &[Value], bindings: &[Value], outage| {
             decide(Cluster(own), clusters, bindings, outage, &known())
         };
-        assert!(matches!(decide(&open, &[], &[], false), Step::Cordon(patch)
+        assert!(matches!(decide(&open, &[], &[], false), Step::Taint(patch)
             if patch["spec"]["taints"][0]["effect"] == "NoSchedule" && patch["metadata"]["resourceVersion"] == "7"));
-        let own = cordoned(open);
+        let own = tainted(open);
         let used = [binding(&["dfw-1"], &["dfw-1"])];
         assert_eq!(
             decide(&own, std::slice::from_ref(&own), &used, false),
@@ -340,14 +351,14 @@ mod tests {
             };
             assert_eq!(patch["metadata"]["labels"], json!({CITY_CODE: null}));
         }
-        let withdrawn = cordoned(cluster("dfw-1", "1", None));
+        let withdrawn = tainted(cluster("dfw-1", "1", None));
         assert_eq!(decide(&withdrawn, &both, &safe, false), Step::AwaitEmpty);
     }
 
     /// Also of kinds that were not loaded; what follows other objects does not count by itself.
     #[test]
     fn the_only_cell_of_any_tenants_object_is_not_drained() {
-        let own = cordoned(cluster("dfw-1", "1", Some("DFW")));
+        let own = tainted(cluster("dfw-1", "1", Some("DFW")));
         let decide = |clusters: &[Value], bindings: &[Value]| {
             decide(Cluster(&own), clusters, bindings, false, &known())
         };
@@ -377,7 +388,7 @@ mod tests {
             cluster["metadata"]["labels"][LOCATION] = json!(location);
             cluster
         };
-        let own = cordoned(at("dfw-1", "us-south-1"));
+        let own = tainted(at("dfw-1", "us-south-1"));
         let mut located = binding(&["dfw-1"], &["dfw-1"]);
         located["spec"]["placement"]["clusterAffinity"] =
             json!({"labelSelector": {"matchLabels": {LOCATION: "us-south-1"}}});
@@ -408,7 +419,7 @@ mod tests {
             json!({CITY_CODE: null, LOCATION: null})
         );
         // And come back.
-        let mut drained = cordoned(cluster("dfw-1", "1", None));
+        let mut drained = tainted(cluster("dfw-1", "1", None));
         drained["metadata"]["annotations"][BEFORE] = patch["metadata"]["annotations"][BEFORE].clone();
         let patch = restored(Cluster(&drained)).unwrap().unwrap();
         assert_eq!(
@@ -419,13 +430,13 @@ mod tests {
 
     #[test]
     fn uncordon_puts_taint_and_city_back() {
-        let mut drained = cordoned(cluster("dfw-1", "1", None));
+        let mut drained = tainted(cluster("dfw-1", "1", None));
         assert_eq!(restored(Cluster(&drained)).unwrap_err().kind, Kind::Refused);
         drained["metadata"]["annotations"][BEFORE] = json!("{\"city\":\"DFW\"}");
         let patch = restored(Cluster(&drained)).unwrap().unwrap();
         assert_eq!(patch["metadata"]["labels"], json!({CITY_CODE: "DFW"}));
         assert_eq!(patch["spec"]["taints"], json!([]));
-        let only_cordoned = cordoned(cluster("dfw-1", "1", Some("DFW")));
+        let only_cordoned = tainted(cluster("dfw-1", "1", Some("DFW")));
         let patch = restored(Cluster(&only_cordoned)).unwrap().unwrap();
         assert!(patch["metadata"]["labels"].is_null());
         assert_eq!(restored(Cluster(&cluster("dfw-1", "1", Some("DFW")))), Ok(None));

@@ -24,6 +24,7 @@ pub mod kubeconfig;
 mod leave;
 mod list;
 pub mod mode;
+mod moves;
 pub mod plane;
 mod project;
 mod projects;
@@ -54,6 +55,8 @@ pub async fn cells(command: &CellsCommand) -> ExitCode {
             CellsCommand::List(args) => list::run(args).await,
             CellsCommand::Drain(args) => drain::run(args).await,
             CellsCommand::Uncordon(args) => drain::uncordon(args).await,
+            CellsCommand::Move(args) => moves::run(args).await,
+            CellsCommand::Balance(args) => moves::balance(args).await,
             CellsCommand::Leave(args) => leave::run(args).await,
             CellsCommand::Credential(args) => issue::run(args).await,
         })

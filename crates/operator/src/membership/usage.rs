@@ -48,13 +48,18 @@ pub fn is_own(binding: &Value, companions: &CompanionKinds) -> bool {
     (group, name) != ("", "Namespace") && companions.id_of(group, name).is_none()
 }
 
-/// True if the binding delivers to the cell.
+/// True if the binding delivers to the cell, or keeps its object there until another cell serves.
 pub fn names_cell(binding: &Value, cell: &str) -> bool {
     let clusters = binding["spec"]["clusters"].as_array();
-    clusters
-        .into_iter()
-        .flatten()
-        .any(|cluster| cluster["name"] == cell)
+    let mut clusters = clusters.into_iter().flatten();
+    clusters.any(|cluster| cluster["name"] == cell) || is_evicted(binding, cell)
+}
+
+/// True if the binding's object leaves the cell by a graceful eviction task.
+pub fn is_evicted(binding: &Value, cell: &str) -> bool {
+    let tasks = binding["spec"]["gracefulEvictionTasks"].as_array();
+    let mut tasks = tasks.into_iter().flatten();
+    tasks.any(|task| task["fromCluster"] == cell)
 }
 
 /// True if the binding is of a city or location: its affinity names the label.
@@ -69,16 +74,20 @@ pub fn is_located(binding: &Value) -> bool {
     affinity.to_string().contains(LOCATION)
 }
 
-/// True if another cell reports the binding's object as applied and healthy. Nobody may judge the health of a kind that is
+/// True if another cell to which the binding delivers reports its object as applied and healthy. Nobody may judge the health of a kind that is
 /// not among `kinds`: such an object has to be applied, and not called unhealthy.
 pub fn is_safe_without(binding: &Value, cell: &str, kinds: &[ApiResource]) -> bool {
     let is_well =
         |item: &Value| item["health"] == "Healthy" || !is_of(binding, kinds) && item["health"] != "Unhealthy";
     let items = binding["status"]["aggregatedStatus"].as_array();
+    let stays = |item: &Value| {
+        let name = item["clusterName"].as_str().unwrap_or_default();
+        name != cell && names_cell(binding, name) && !is_evicted(binding, name)
+    };
     items
         .into_iter()
         .flatten()
-        .any(|item| item["clusterName"] != cell && item["applied"] == true && is_well(item))
+        .any(|item| stays(item) && item["applied"] == true && is_well(item))
 }
 
 /// Kind, namespace and name of a binding's object.
@@ -268,6 +277,10 @@ pub(super) mod tests {
         let is_safe = |binding: &Value| is_safe_without(binding, "dfw-1", &kinds());
         let both = ["dfw-1", "dfw-2"];
         assert!(is_safe(&binding(&both, &both)));
+        // The other cell only keeps it until this one serves.
+        let mut coming = binding(&["dfw-1"], &both);
+        coming["spec"]["gracefulEvictionTasks"] = json!([{"fromCluster": "dfw-2"}]);
+        assert!(!is_safe(&coming));
         assert!(!is_safe(&binding(&both, &["dfw-1"])));
         assert!(!is_safe(&binding(&["dfw-1"], &[])));
         assert!(is_placed(&binding(&[], &[])) && !is_placed(&json!({})));

@@ -24,12 +24,13 @@ pub(super) fn wake(world: &World, member: &str, filter: impl Fn(&Value) -> bool)
     }
 }
 
-/// Creates the Work of a binding for each of its targets, or brings it up to date, and deletes those of other members.
+/// Creates the Work of a binding for each of its targets, or brings it up to date, and deletes those of members that it does not
+/// reach.
 pub(super) async fn keep(world: &World, template: &Value, binding: &Value) -> Result<(), StepError> {
-    let targets = schedule::reached(binding);
+    let (reached, targets) = (schedule::reached(binding), schedule::targets_of(binding));
     for work in of(world, binding) {
         let member = names::member_of(work.namespace());
-        if member.is_none_or(|member| !targets.contains(member)) {
+        if member.is_none_or(|member| !reached.contains(member)) {
             world.hub.delete(&work).await?;
         }
     }

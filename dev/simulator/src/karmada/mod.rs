@@ -107,10 +107,16 @@ impl Karmada {
         let told = self.0.get(CLUSTER, "", cluster);
         let told = told.as_ref().map(|cluster| &cluster["status"]["conditions"]);
         let mut conditions = told.and_then(Value::as_array).cloned().unwrap_or_default();
-        conditions.retain(|condition| condition["type"] != "Ready");
+        let had = conditions
+            .iter()
+            .position(|condition| condition["type"] == "Ready");
+        let had = had.map(|at| conditions.remove(at));
+        let same = had.filter(|condition| condition["status"] == status);
+        let since = same.map(|condition| condition["lastTransitionTime"].clone());
+        let since = since.unwrap_or_else(|| json!(self.0.0.with(|state| state.clock.now())));
         conditions.insert(
             0,
-            json!({"type": "Ready", "status": status, "reason": "ClusterReady"}),
+            json!({"type": "Ready", "status": status, "reason": "ClusterReady", "lastTransitionTime": since}),
         );
         let status = json!({"status": {"conditions": conditions}});
         // A cluster that is not there has no status.

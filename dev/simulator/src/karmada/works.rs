@@ -37,10 +37,10 @@ impl State {
         let Some(binding) = self.get(table, key).cloned() else {
             return;
         };
-        let targets = schedule::reached(&binding);
+        let (reached, targets) = (schedule::reached(&binding), schedule::targets_of(&binding));
         for (work, _) in self.works_of(&binding) {
             let member = names::member_of(work.split('/').next().unwrap_or_default());
-            if member.is_none_or(|member| !targets.contains(member)) {
+            if member.is_none_or(|member| !reached.contains(member)) {
                 self.delete_work(&work);
             }
         }

@@ -18,6 +18,7 @@ local grave = {
   NoMatchingLocation = true,
   NoCellForCity = true,
   NoCellForLocation = true,
+  CellLost = true,
   InvalidCityCode = true,
   InvalidLocation = true,
   PlaceConflict = true,

@@ -16,9 +16,17 @@ pub struct HubDeployment {
     pub location: Option<Arc<str>>,
     /// Annotation `fedgate.dev/cell`: the only cell that may write Instances of it; `None` if no cell is named.
     pub cell: Option<Arc<str>>,
+    /// Annotation `fedgate.dev/moving-to`: the cell to which it moves; `None` before a move, and after the copy names the new cell.
+    pub moving_to: Option<Arc<str>>,
 }
 
 impl HubDeployment {
+    /// True if the copy names this cell in `fedgate.dev/moving-to` or `fedgate.dev/cell`.
+    pub fn is_moved_to(&self, cell: &str) -> bool {
+        let is_here = |named: &Option<Arc<str>>| named.as_deref() == Some(cell);
+        is_here(&self.moving_to) || is_here(&self.cell)
+    }
+
     /// True if it names another cell than this one.
     pub fn is_elsewhere(&self, cell: &str) -> bool {
         self.cell.as_deref().is_some_and(|named| named != cell)
@@ -31,6 +39,7 @@ pub fn hub_deployment(object: &DynamicObject, words: &mut Strings) -> HubDeploym
         city: label(object, keys::CITY_CODE, words),
         location: label(object, keys::LOCATION, words),
         cell: annotation(object, keys::CELL).map(|cell| words.intern(cell)),
+        moving_to: annotation(object, keys::MOVING_TO).map(|cell| words.intern(cell)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Strings, annotation, condition, label};
 use fedgate_api::{keys, names::CLAIM_PREFIX};
+use fedgate_engine::diff::Digest;
 use jiff::Timestamp;
 use kube::{ResourceExt, core::DynamicObject};
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub struct Claim {
     pub instance: Option<Arc<str>>,
     /// Creation time, in seconds since 1970.
     pub created: i64,
+    /// `spec.requests`.
+    pub requests: Digest,
     /// Condition Granted.
     pub granted: Option<Granted>,
 }
@@ -62,6 +65,7 @@ pub fn claim(object: &DynamicObject, words: &mut Strings) -> Claim {
         cell: label(object, keys::SOURCE_CLUSTER, words),
         namespace: label(object, keys::INSTANCE_NAMESPACE, words),
         instance: annotation(object, keys::INSTANCE_UID).map(Into::into),
+        requests: Digest::of(&object.data["spec"]["requests"]),
         created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
         granted,
     }

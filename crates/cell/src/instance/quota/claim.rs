@@ -9,7 +9,7 @@ use crate::{
     instance_types::InstanceSize,
 };
 use fedgate_api::{Reason, keys, names::ProjectKey};
-use fedgate_engine::{key::Plane, plan::Target, store::table::Row};
+use fedgate_engine::{diff::Digest, key::Plane, plan::Target, store::table::Row};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -23,8 +23,13 @@ pub enum Claim {
     Terminating,
     /// The claim belongs to a predecessor of the same name; its UID.
     Predecessors(Arc<str>),
-    /// Another cell created the claim; name of that cell.
-    AnotherCells(Arc<str>),
+    /// Another cell created the claim.
+    AnotherCells {
+        /// Name of that cell.
+        cell: Arc<str>,
+        /// Requests of the claim, if it is granted.
+        granted: Option<Digest>,
+    },
     /// The claim is granted.
     Granted,
     /// The claim is undecided; its creation time.
@@ -61,6 +66,15 @@ pub struct Claimant<'a> {
     pub uid: &'a str,
 }
 
+/// `spec.requests` of the claim of an Instance of this size.
+pub fn requests(size: InstanceSize) -> Value {
+    json!([
+        {"resourceType": "compute.datumapis.com/instances", "amount": 1},
+        {"resourceType": "compute.datumapis.com/vcpus", "amount": size.millicores},
+        {"resourceType": "compute.datumapis.com/memory", "amount": size.mebibytes},
+    ])
+}
+
 impl Claimant<'_> {
     /// The claim as the target of a request.
     pub fn target(&self) -> Target {
@@ -73,11 +87,6 @@ impl Claimant<'_> {
     /// Renders the `ResourceClaim`.
     pub fn render(&self, size: InstanceSize) -> Value {
         let project = json!({"apiGroup": "resourcemanager.miloapis.com", "kind": "Project", "name": self.project.as_str()});
-        let requests = json!([
-            {"resourceType": "compute.datumapis.com/instances", "amount": 1},
-            {"resourceType": "compute.datumapis.com/vcpus", "amount": size.millicores},
-            {"resourceType": "compute.datumapis.com/memory", "amount": size.mebibytes},
-        ]);
         json!({
             "apiVersion": "quota.miloapis.com/v1alpha1",
             "kind": "ResourceClaim",
@@ -87,7 +96,7 @@ impl Claimant<'_> {
                 "labels": {keys::SOURCE_CLUSTER: self.cell, keys::INSTANCE_NAMESPACE: self.namespace},
                 "annotations": {keys::INSTANCE_UID: self.uid},
             },
-            "spec": {"consumerRef": project, "resourceRef": project, "requests": requests},
+            "spec": {"consumerRef": project, "resourceRef": project, "requests": requests(size)},
         })
     }
 
@@ -98,8 +107,11 @@ impl Claimant<'_> {
         };
         let (uid, claim) = (&found.uid, &found.digest);
         if claim.cell.as_deref() != Some(self.cell) {
-            let other = claim.cell.clone().unwrap_or_else(|| "(none)".into());
-            return Claim::AnotherCells(other);
+            return Claim::AnotherCells {
+                cell: claim.cell.clone().unwrap_or_else(|| "(none)".into()),
+                granted: Some(claim.requests)
+                    .filter(|_| !found.deleting && claim.granted.as_ref().is_some_and(|granted| granted.yes)),
+            };
         }
         if found.deleting {
             return Claim::Terminating;

@@ -10,7 +10,7 @@ use fedgate_api::{
     Reason,
     conditions::types::QUOTA_GRANTED,
 };
-use fedgate_engine::{error::Failure, plan::Requeue};
+use fedgate_engine::{diff::Digest, error::Failure, plan::Requeue};
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
@@ -27,6 +27,8 @@ pub struct QuotaInputs<'a> {
     pub instance: &'a InstanceDigest,
     /// True if a watch reports changes of the claim.
     pub watched: bool,
+    /// Requests of the Instance, if the copy of its deployment names this cell.
+    pub moved_here: Option<Digest>,
     /// A constant per Instance from 0 to 99, which spreads the intervals.
     pub spread: u32,
 }
@@ -71,6 +73,19 @@ impl QuotaInputs<'_> {
         SLOW.mul_f64(0.8 + 0.4 * f64::from(self.spread.min(99)) / 99.0)
     }
 
+    /// Time until the next read of the former cell's claim. No watch event reports its deletion, because the watch selects the
+    /// claims of this cell.
+    fn released_after(&self, now: Timestamp) -> Duration {
+        let granted = self.instance.condition(QUOTA_GRANTED);
+        let granted = granted.filter(|granted| granted.status == True);
+        let since = granted.map_or(now, |granted| granted.last_transition_time.0);
+        match passed(since, now).as_secs() {
+            0..120 => Duration::from_secs(2),
+            120..900 => Duration::from_secs(15),
+            _ => self.slow(),
+        }
+    }
+
     fn again(&self, now: Timestamp) -> Duration {
         if self.watched {
             return self.slow();
@@ -97,7 +112,8 @@ fn pending(message: &str) -> Verdict {
 /// Decides the condition, the action and the requeue.
 pub fn decide(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> Answer {
     let mut answer = answer_to_claim(claim, seen, now);
-    let is_decided = matches!(claim, Claim::Granted | Claim::Denied { .. });
+    let is_granted = |said: &Verdict| said.status == True;
+    let is_decided = matches!(claim, Claim::Denied { .. }) || answer.verdict.as_ref().is_some_and(is_granted);
     // A denial stays until the new claim is decided.
     let denied = [Some(Reason::QuotaExceeded), Some(Reason::ValidationFailed)];
     let pending = |said: &Verdict| said.reason == Reason::PendingEvaluation.as_str();
@@ -119,7 +135,22 @@ fn answer_to_claim(claim: &Claim, seen: &QuotaInputs<'_>, now: Timestamp) -> Ans
             ClaimAction::Delete(uid.clone()),
             look,
         ),
-        Claim::AnotherCells(cell) => {
+        // The former cell deletes its claim after the move; until then that claim counts, so that one Instance never needs two claims.
+        Claim::AnotherCells {
+            cell,
+            granted: Some(granted),
+        } if seen.moved_here == Some(*granted) => {
+            let message = format!(
+                "the quota claim of cell {cell} for this Instance counts until that cell deletes the claim"
+            );
+            let verdict = Verdict::of(True, Reason::QuotaAvailable, message);
+            (
+                verdict,
+                ClaimAction::None,
+                Requeue::After(seen.released_after(now)),
+            )
+        }
+        Claim::AnotherCells { cell, .. } => {
             let message = format!("the claim of this name is that of cell {cell}");
             (pending(&message), ClaimAction::None, Requeue::After(seen.slow()))
         }
@@ -191,8 +222,38 @@ mod tests {
         QuotaInputs {
             instance,
             watched: true,
+            moved_here: None,
             spread: 99,
         }
+    }
+
+    #[test]
+    fn a_granted_claim_of_the_former_cell_counts_after_a_move_for_an_instance_of_the_same_size() {
+        let size = |cpu: u64| Digest::of(&serde_json::json!([cpu]));
+        let verdict = |moved_here: Option<Digest>, granted: Option<Digest>, since: i64| {
+            let instance = gated(True, "QuotaAvailable");
+            let inputs = QuotaInputs {
+                moved_here,
+                ..seen(&instance)
+            };
+            let claim = Claim::AnotherCells {
+                cell: "dfw-1".into(),
+                granted,
+            };
+            let answer = decide(&claim, &inputs, at(since));
+            (answer.verdict.map(|said| said.status), answer.next)
+        };
+        let soon = |seconds| Requeue::After(Duration::from_secs(seconds));
+        assert_eq!(verdict(Some(size(1)), Some(size(1)), 0), (Some(True), soon(2)));
+        assert_eq!(verdict(Some(size(1)), Some(size(1)), 120), (Some(True), soon(15)));
+        assert_eq!(
+            verdict(Some(size(1)), Some(size(1)), 900),
+            (Some(True), soon(360))
+        );
+        // Another size, no move, no grant: what was granted before stays, and nothing new is.
+        assert_eq!(verdict(Some(size(64)), Some(size(1)), 0), (None, soon(360)));
+        assert_eq!(verdict(None, Some(size(1)), 0), (None, soon(360)));
+        assert_eq!(verdict(Some(size(1)), None, 0), (None, soon(360)));
     }
 
     fn denied(since: i64) -> Claim {
@@ -232,7 +293,10 @@ mod tests {
                 "Unknown PendingEvaluation, Delete(\"c\"), After(360s)",
             ),
             (
-                Claim::AnotherCells("lhr-1".into()),
+                Claim::AnotherCells {
+                    cell: "lhr-1".into(),
+                    granted: Some(Digest::of(&serde_json::Value::Null)),
+                },
                 "Unknown PendingEvaluation, None, After(360s)",
             ),
             (Claim::Granted, "True QuotaAvailable, None, AwaitChange"),

@@ -22,8 +22,9 @@ use crate::{
 };
 use claim::{Claim, Claimant};
 use decide::{Answer, ClaimAction, last_reason, was_granted};
-use fedgate_api::{ConditionStatus, Reason, names::ProjectKey};
+use fedgate_api::{ConditionStatus, Reason, keys, names::ProjectKey};
 use fedgate_engine::{
+    diff::Digest,
     error::{Category, Failure},
     key::Key,
     plan::{Plan, Requeue},
@@ -155,7 +156,7 @@ async fn answer(ctx: &Context<'_>, snapshot: &InstanceSnapshot, claimant: &Claim
         // Another writer was faster, or the watch lags behind: the claim on the server decides. The watch does not select
         // claims of other cells, so the claim is read.
         Err(failure) if is_overtaken(&failure) => match read_claim(ctx, claimant).await {
-            Ok(claim @ Claim::AnotherCells(_)) => decide_claim(ctx, snapshot, &claim, watched),
+            Ok(claim @ Claim::AnotherCells { .. }) => decide_claim(ctx, snapshot, &claim, watched),
             _ => Answer {
                 failure: Some(failure),
                 ..answer
@@ -280,9 +281,24 @@ fn decide_claim(ctx: &Context<'_>, snapshot: &InstanceSnapshot, claim: &Claim, w
     )]
     let spread = (Random::fraction(&snapshot.row.uid) * 100.0) as u32;
     let seen = decide::QuotaInputs {
+        moved_here: requests_if_moved_here(ctx, snapshot),
         instance: &snapshot.row.digest,
         watched,
         spread,
     };
     decide::decide(claim, &seen, ctx.now().wall)
+}
+
+/// Requests of the Instance, if the copy of its deployment names this cell.
+fn requests_if_moved_here(ctx: &Context<'_>, snapshot: &InstanceSnapshot) -> Option<Digest> {
+    let instance = &snapshot.row.digest;
+    let deployment = instance.labels.get(keys::WORKLOAD_DEPLOYMENT_NAME)?;
+    let is_moved_here = {
+        let index = ctx.index.lock();
+        let of = index.hub_deployment(&snapshot.namespace, deployment)?;
+        of.digest.is_moved_to(&ctx.settings.cell)
+    };
+    let footprint = ctx.settings.sizes.footprint(&instance.whole_spec()).ok();
+    let footprint = footprint.filter(|_| is_moved_here)?;
+    Some(Digest::of(&claim::requests(footprint.size)))
 }

@@ -84,21 +84,7 @@ pub(super) fn sync(p: &Pass<'_>, memory: &mut Memory) -> CopyStep {
     if !s.complete {
         return WAIT;
     }
-    if let Some(cell) = &s.cell_to_name {
-        return name_cell(p, copy, cell, memory);
-    }
     repair_claim(p, copy, memory)
-}
-
-/// Writes the name of the cell that runs the deployment into its copy.
-fn name_cell(p: &Pass<'_>, copy: &Row<HubCopy>, cell: &str, memory: &Memory) -> CopyStep {
-    if let Some(step) = await_permit(p, Class::Update) {
-        return step;
-    }
-    let patch = json!({"metadata": {"uid": &*copy.uid, "resourceVersion": copy.resource_version(),
-        "annotations": {keys::CELL: cell}}});
-    let effect = Effect::main(copy_target(p.s), Write::Merge { patch }, WriteReason::NameCell);
-    act(effect, memory.clone())
 }
 
 /// True if the copy has another payload than the deployment, or that of another generation.
@@ -172,8 +158,14 @@ pub(super) fn reroute(
         }
     };
     let (claim, mut annotations) = unclaim();
-    if copy.digest.cell.is_some() {
-        annotations[keys::CELL] = Value::Null;
+    for (key, cell) in [
+        (keys::CELL, copy.digest.cell()),
+        (keys::MOVE_TO, copy.digest.move_to()),
+        (keys::MOVING_TO, copy.digest.moving_to()),
+    ] {
+        if cell.is_some() {
+            annotations[key] = Value::Null;
+        }
     }
     let mut metadata = json!({"uid": &*copy.uid, "resourceVersion": copy.resource_version(),
         "labels": claim, "annotations": annotations});

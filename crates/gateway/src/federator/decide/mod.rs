@@ -2,6 +2,7 @@
 
 mod copy;
 mod deletion;
+mod moves;
 mod single_member;
 mod status;
 mod suspension;
@@ -36,12 +37,13 @@ use fedgate_engine::{
 use serde_json::{Value, json};
 
 /// Reasons of the writes that bring a copy to the hub, each of which needs a permit.
-pub const WRITES: [WriteReason; 6] = [
+pub const WRITES: [WriteReason; 7] = [
     WriteReason::ChangeLane,
     WriteReason::CreateCopy,
     WriteReason::UpdateCopy,
     WriteReason::MoveCopy,
     WriteReason::NameCell,
+    WriteReason::RequestMove,
     WriteReason::SuspendCopy,
 ];
 
@@ -187,10 +189,17 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Pe
             step => return step,
         }
     }
-    if !s.complete || s.suspended {
+    if !s.complete {
         return CopyStep::Wait(next);
     }
-    status::return_status(p, memory).by(next)
+    if !s.suspended {
+        match status::return_status(p, memory) {
+            CopyStep::Wait(later) => next = next.earlier(later),
+            step => return step.by(next),
+        }
+    }
+    // Moves come last, so that a failed move delays neither spec nor status.
+    moves::next_move_step(p, memory).map_or(CopyStep::Wait(next), |step| step.by(next))
 }
 
 /// Announces the deployment, and brings its copy to the hub.

@@ -34,6 +34,12 @@ impl GatewayIndex {
         others.any(|(_, names)| names.iter().any(is_in_city))
     }
 
+    /// Number of Instances of a deployment that a cell has written back.
+    pub fn written_by(&self, deployment: &ObjectRef, cell: &Arc<str>) -> usize {
+        let group = (deployment.clone(), Some(cell.clone()));
+        self.hub.by_deployment.get(&group).map_or(0, BTreeSet::len)
+    }
+
     fn groups_of(&self, deployment: &ObjectRef) -> impl Iterator<Item = (&Group, &BTreeSet<Arc<str>>)> {
         let of = deployment.clone();
         let groups = self.hub.by_deployment.range((of.clone(), None)..);

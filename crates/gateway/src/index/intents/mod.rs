@@ -10,6 +10,7 @@
 //!   a leadership, and of all that was observed of a hub that is restored ([`Intents::forget_hub`]).
 
 pub mod delivery;
+pub mod moves;
 
 use super::{
     NamespaceOwner, ObjectRef, derived::withheld::Withheld, single_member::requested::RequestedPolicies,
@@ -22,6 +23,7 @@ use fedgate_engine::{
     random::{HashMap, HashSet},
 };
 use fedgate_kinds::{CompanionKind, KindId};
+use moves::Moves;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -72,6 +74,8 @@ pub struct Intents {
     pub departed: HashMap<ObjectRef, Arc<str>>,
     /// Deployments whose write-backs disappeared among many at once; their projections stay for a while.
     pub withheld: HashMap<ObjectRef, Withheld>,
+    /// Moves of deployments from cell to cell that are to begin, and what became of earlier moves.
+    pub moves: Moves,
     /// Deployments whose copies began to be reported on while their cells had more Instances than they had written back.
     pub unreported: HashSet<ObjectRef>,
 }
@@ -110,6 +114,7 @@ impl Intents {
         self.lingering.clear();
         self.ended.clear();
         self.departed.clear();
+        self.moves = Moves::default();
     }
 }
 

@@ -184,8 +184,8 @@ pub struct HubCopy {
     pub delivery_policy: Option<Arc<str>>,
     /// Name of the policy that claims it.
     pub claimed_by: Option<Arc<str>>,
-    /// Annotation `fedgate.dev/cell`: the only cell whose write-backs and status count; `None` if no cell is named.
-    pub cell: Option<Arc<str>>,
+    /// The cells that its annotations name; `None` if they name none.
+    cells: Option<Box<NamedCells>>,
     /// Status of the copy, as Karmada aggregated it.
     pub status: StatusDigest,
     /// The number of Instances that its cells say they have, `status.replicas`; 0 for a kind without that field.
@@ -424,13 +424,50 @@ impl HubCopy {
             suspended: is_suspended(kind, object),
             delivery_policy: words.share_some(label(object, keys::LANE).filter(|_| kind.is_exactly_one())),
             claimed_by: words.share_some(annotation(object, keys::CLAIM_NAME)),
-            cell: words.share_some(annotation(object, keys::CELL).filter(|_| kind.is_movable())),
+            cells: NamedCells::read(kind, object, words),
             status: StatusDigest::of(object.data.get("status"), &kind.status.counters, words),
             instances: instances(object),
             returning: (!kind.returns.is_empty())
                 .then(|| Box::new(Returning::read(kind, &with_metadata(object), words))),
             guarded: guard_holds(&kind.deletion.guards, object),
         }
+    }
+}
+
+impl HubCopy {
+    /// Annotation `fedgate.dev/cell`: the only cell whose write-backs and status count; `None` if no cell is named.
+    pub fn cell(&self) -> Option<&Arc<str>> {
+        self.cells.as_ref()?.counts.as_ref()
+    }
+
+    /// Annotation `fedgate.dev/move-to`: the cell to which an operator moves it.
+    pub fn move_to(&self) -> Option<&Arc<str>> {
+        self.cells.as_ref()?.move_to.as_ref()
+    }
+
+    /// Annotation `fedgate.dev/moving-to`: the cell to which the gateway moves it.
+    pub fn moving_to(&self) -> Option<&Arc<str>> {
+        self.cells.as_ref()?.moving_to.as_ref()
+    }
+}
+
+/// The cells that the annotations of a copy name. Few copies have them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct NamedCells {
+    counts: Option<Arc<str>>,
+    move_to: Option<Arc<str>>,
+    moving_to: Option<Arc<str>>,
+}
+
+impl NamedCells {
+    fn read(kind: &FederatedKind, object: &DynamicObject, words: &mut Strings) -> Option<Box<Self>> {
+        let mut named = |key| words.share_some(annotation(object, key).filter(|_| kind.is_movable()));
+        let cells = Self {
+            counts: named(keys::CELL),
+            move_to: named(keys::MOVE_TO),
+            moving_to: named(keys::MOVING_TO),
+        };
+        (cells != Self::default()).then(|| Box::new(cells))
     }
 }
 

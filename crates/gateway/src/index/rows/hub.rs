@@ -101,6 +101,35 @@ pub struct Cell {
     pub kubernetes: Option<Arc<str>>,
     /// Kinds that it serves, of the federated and write-back kinds, as `<plural>.<group>`.
     pub serves: Box<[Arc<str>]>,
+    /// Whether taints keep new deployments away.
+    pub taint: CellTaint,
+}
+
+/// Whether taints of a Cluster keep new deployments away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CellTaint {
+    /// No taint keeps deployments away.
+    None,
+    /// A taint other than `fedgate.dev/draining` keeps deployments away.
+    Repels,
+    /// Taint `fedgate.dev/draining`: an operator drains the cell.
+    Draining,
+}
+
+impl CellTaint {
+    fn read(cluster: &Value) -> Self {
+        let repels = |taint: &Value| matches!(text(taint, "effect"), "NoSchedule" | "NoExecute");
+        let mut taints = list(cluster, "/spec/taints")
+            .filter(|taint| repels(taint))
+            .peekable();
+        if taints.peek().is_none() {
+            Self::None
+        } else if taints.any(|taint| text(taint, "key") == keys::DRAINING) {
+            Self::Draining
+        } else {
+            Self::Repels
+        }
+    }
 }
 
 /// The condition `Ready` of a Cluster.
@@ -139,6 +168,7 @@ impl Cell {
             id: words.share_some(word("/spec/id")),
             kubernetes: words.share_some(word("/status/kubernetesVersion")),
             serves: served(data, kinds, words),
+            taint: CellTaint::read(data),
         }
     }
 
@@ -146,6 +176,29 @@ impl Cell {
     pub fn serves(&self, kind: &FederatedKind) -> bool {
         let name = resource_name(&kind.resource);
         self.serves.iter().any(|served| **served == *name)
+    }
+
+    /// True if it is in the place that a route names.
+    pub fn is_at(&self, route: &Route) -> bool {
+        match route {
+            Route::City(city) => self.city.as_ref() == Some(city),
+            Route::Location(location) => self.location.as_ref() == Some(location),
+        }
+    }
+
+    /// True if deployments of a kind, with this route, may move to a cell.
+    pub fn takes(row: &Row<Self>, route: &Route, kind: &FederatedKind) -> bool {
+        let cell = &row.digest;
+        cell.is_at(route)
+            && cell.is_ready()
+            && cell.taint == CellTaint::None
+            && cell.serves(kind)
+            && !row.deleting
+    }
+
+    /// True if its deployments may have to move: it is drained, or not ready.
+    pub fn is_in_doubt(&self) -> bool {
+        self.taint == CellTaint::Draining || self.ready.as_ref().is_some_and(|ready| !ready.is_true)
     }
 
     /// True if its condition `Ready` is True.
@@ -304,6 +357,68 @@ impl Template {
     }
 }
 
+fedgate_engine::words! {
+    /// Cause of a move: field `reason` of its graceful eviction task.
+    pub enum MoveCause {
+        /// An operator drains the cell.
+        Draining = "Draining",
+        /// The cell is lost.
+        CellLost = "CellLost",
+        /// An operator moves the deployment.
+        Requested = "Requested",
+    }
+}
+
+impl MoveCause {
+    /// The cause that a graceful eviction task names.
+    pub fn of(reason: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|cause| cause.as_str() == reason)
+    }
+}
+
+/// The clusters that a binding leaves: Karmada keeps the object there by `gracefulEvictionTasks`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Eviction {
+    /// The clusters.
+    pub from: Box<[Arc<str>]>,
+    /// True if the object is applied and healthy at each cluster to which it is scheduled.
+    pub is_healthy: bool,
+    /// True if the object is applied and healthy at each cluster that it leaves, as these have reported last.
+    pub serves: bool,
+    /// Cause and beginning of the move, if the only task is the gateway's.
+    pub moved: Option<(MoveCause, Timestamp)>,
+}
+
+impl Eviction {
+    fn read(binding: &Value, to: &[Arc<str>], words: &mut Strings) -> Option<Self> {
+        let tasks: Vec<&Value> = list(binding, "/spec/gracefulEvictionTasks").collect();
+        let well = |cell: &Arc<str>| {
+            let mut items = list(binding, "/status/aggregatedStatus");
+            items.any(|item| {
+                text(item, "clusterName") == &**cell
+                    && item["applied"] == true
+                    && text(item, "health") == "Healthy"
+            })
+        };
+        let moved = match tasks[..] {
+            [] => return None,
+            [task] if text(task, "producer") == keys::EVICTION_PRODUCER => {
+                let since = text(task, "creationTimestamp").parse().ok();
+                MoveCause::of(text(task, "reason")).zip(since)
+            }
+            _ => None,
+        };
+        let from = tasks.iter().map(|task| words.intern(text(task, "fromCluster")));
+        let from: Box<[Arc<str>]> = from.collect();
+        Some(Self {
+            is_healthy: !to.is_empty() && to.iter().all(well),
+            serves: from.iter().all(well),
+            from,
+            moved,
+        })
+    }
+}
+
 /// Karmada's binding of a copy or companion.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -324,8 +439,10 @@ pub struct Binding {
     pub applied: bool,
     /// Clusters that are scheduled to have it.
     pub clusters: Box<[Arc<str>]>,
-    /// Clusters that keep it until it is healthy elsewhere, by `gracefulEvictionTasks`.
-    pub evicted_from: Box<[Arc<str>]>,
+    /// Number of its replicas, `spec.replicas`.
+    pub replicas: u32,
+    /// The clusters that it leaves; `None` without `gracefulEvictionTasks`.
+    pub eviction: Option<Box<Eviction>>,
     /// The first item that is not applied: cluster and message.
     pub failed: Option<Box<(Arc<str>, Arc<str>)>>,
     /// True if it is being deleted and Karmada's dependencies distributor alone keeps it on the hub.
@@ -350,9 +467,6 @@ impl Binding {
         let clusters: Box<[Arc<str>]> = list(&object.data, "/spec/clusters")
             .map(|cluster| words.intern(text(cluster, "name")))
             .collect();
-        let evicted_from: Box<[Arc<str>]> = list(&object.data, "/spec/gracefulEvictionTasks")
-            .map(|task| words.intern(text(task, "fromCluster")))
-            .collect();
         let unscheduled = condition(object, "Scheduled").filter(|c| text(c, "status") == "False");
         let policy = annotation(object, keys::CLAIM_NAME);
         let resource = &object.data["spec"]["resource"];
@@ -373,8 +487,11 @@ impl Binding {
             no_cluster: unscheduled.is_some_and(|c| text(c, "reason") == "NoClusterFit"),
             scheduled: has_condition(object, "Scheduled", "True") && !clusters.is_empty(),
             applied: has_condition(object, "FullyApplied", "True"),
+            replicas: object.data["spec"]["replicas"]
+                .as_u64()
+                .map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX)),
+            eviction: Eviction::read(&object.data, &clusters, words).map(Box::new),
             clusters,
-            evicted_from,
             failed,
             is_held: object.metadata.deletion_timestamp.is_some()
                 && object.metadata.finalizers.as_deref() == Some(&[keys::DISTRIBUTOR_FINALIZER.to_owned()]),
@@ -385,7 +502,8 @@ impl Binding {
 impl Binding {
     /// The cells that have the object or are to have it.
     pub fn cells(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.clusters.iter().chain(&self.evicted_from)
+        let leaves = self.eviction.iter().flat_map(|eviction| &eviction.from);
+        self.clusters.iter().chain(leaves)
     }
 
     /// True if it is applied at a cell, as far as the binding shows that.

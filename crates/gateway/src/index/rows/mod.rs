@@ -20,7 +20,8 @@ pub use deployment::{
     Extent, HubCopy, Lacks, ReferenceAnnotations, Routed, Source, guard_holds, template_digest,
 };
 pub use hub::{
-    Binding, Cell, CityPolicy, CitySet, ClusterReady, HubNamespaceDigest, InterpreterDigest, Template,
+    Binding, Cell, CellTaint, CityPolicy, CitySet, ClusterReady, HubNamespaceDigest, InterpreterDigest,
+    MoveCause, Template,
 };
 pub use instance::{Projection, SIZE_LIMIT, WriteBackDigest, without_generations};
 pub use noted::ConditionsAt;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Reasons of `Federated`=False that the tenant or the operator of a cell has to correct: the object waits for neither the
 /// gateway nor a plane.
-pub const REFUSED: [Reason; 15] = [
+pub const REFUSED: [Reason; 16] = [
     Reason::InvalidCityCode,
     Reason::InvalidLocation,
     Reason::PlaceConflict,
@@ -20,6 +20,7 @@ pub const REFUSED: [Reason; 15] = [
     Reason::HubNamespaceClaimed,
     Reason::TooManyCitySets,
     Reason::NoCellForCity,
+    Reason::CellLost,
     Reason::MemberApiMissing,
     Reason::PlacementImmutable,
     Reason::ApplyFailed,
