@@ -80,7 +80,7 @@ pub(super) fn decide(s: &Snapshot, settings: &Settings, now: Now) -> Decision {
 /// The cells that have not been ready for long enough. Those that will be lost set the time of the next decision.
 ///
 /// The deployments of a lost cell do not move while another cell of its city that has deployments is not ready, or more than one cell and
-/// more than a fifth of all cells: because the fault may be the hub's. A drained cell does not count.
+/// more than a fifth of all cells, because the fault may be the hub's. A drained cell does not count.
 fn lost_cells(
     s: &Snapshot,
     settings: &Settings,

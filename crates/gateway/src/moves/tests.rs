@@ -1,4 +1,4 @@
-//! Which deployments move, and where to (contract: serving.md §2).
+//! The planner of moves: deployments that move, and their new cells (contract: serving.md §2).
 
 use super::{decide::Decision, observe::Snapshot, *};
 use crate::{

@@ -281,7 +281,11 @@ fn decide_claim(ctx: &Context<'_>, snapshot: &InstanceSnapshot, claim: &Claim, w
     )]
     let spread = (Random::fraction(&snapshot.row.uid) * 100.0) as u32;
     let seen = decide::QuotaInputs {
-        moved_here: requests_if_moved_here(ctx, snapshot),
+        // Only another cell's claim is compared, so that no other pass reads the whole spec for it.
+        moved_here: match claim {
+            Claim::AnotherCells { .. } => requests_if_moved_here(ctx, snapshot),
+            _ => None,
+        },
         instance: &snapshot.row.digest,
         watched,
         spread,
