@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt, net::IpAddr};
 /// One thing that is wrong with an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// `V1` to `V29`, or `schema` for a bound, a type or a missing field.
+    /// `V1` to `V33`, or `schema` for a bound, a type or a missing field.
     pub rule: &'static str,
     /// Where, e.g. `spec.placements[0].name`.
     pub path: String,
@@ -55,7 +55,9 @@ impl Checker {
             (None, Value::String(text)) if any_scalar => self.text(path, schema, text, found),
             (Some("integer"), Value::Number(number)) => integer(path, schema, number.as_i64(), found),
             (Some("boolean"), Value::Bool(_)) => {}
-            (None, Value::Number(n)) if any_scalar && n.is_i64() => {}
+            (None, Value::Number(number)) if any_scalar && number.is_i64() => {
+                integer(path, schema, number.as_i64(), found);
+            }
             (wanted, _) => {
                 let wanted = wanted.unwrap_or("integer or string");
                 found.push(problem(path, format!("must be of type {wanted}")));

@@ -80,6 +80,10 @@ pub const INSTANCE_UID: &str = "fedgate.dev/instance-uid";
 pub const RECOVERY: &str = "fedgate.dev/recovery";
 /// Annotation on Instances at a cell: when the gate for referenced data was first seen.
 pub const GATE_START: &str = "compute.datumapis.com/referenced-data-gate-start";
+/// Annotation on deployments at a cell: the last template whose rollout completed, as JSON (contract: serving.md §3).
+pub const COMPLETE_TEMPLATE: &str = "fedgate.dev/complete-template";
+/// Annotation on deployments at a cell: hash of the template whose rollout was undone (contract: serving.md §3).
+pub const UNDONE: &str = "fedgate.dev/undone";
 /// Label on claims of quota: name of the claiming cell's Karmada Cluster.
 pub const SOURCE_CLUSTER: &str = "compute.datumapis.com/source-cluster";
 /// Label on claims of quota: namespace of the Instance at its cell.

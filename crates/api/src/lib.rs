@@ -20,6 +20,7 @@ mod deployment;
 mod instance;
 mod network;
 mod place;
+mod probe;
 mod rules;
 mod runtime;
 mod scale;
@@ -42,6 +43,10 @@ pub use network::{
     IngressPeer, IngressPort, IngressRule, InstanceNetworkInterface, IpBlock, NetworkPolicy, NetworkReference,
 };
 pub use place::{Place, Places};
+pub use probe::{
+    ExecAction, GrpcAction, HttpGetAction, HttpHeader, Lifecycle, LifecycleHandler, Probe, SleepAction,
+    TcpSocketAction,
+};
 pub use quantity::{Quantity, ResourceList};
 pub use rules::is_left_to_controllers;
 pub use runtime::{
@@ -49,7 +54,7 @@ pub use runtime::{
     KeySelector, NamedPort, ResourceSelector, RuntimeResources, Sandbox, SandboxContainer, VirtualMachine,
     VolumeAttachment,
 };
-pub use scale::{ManagementPolicy, Metric, MetricTarget, ResourceMetric, ScaleSettings};
+pub use scale::{ManagementPolicy, Metric, MetricTarget, ResourceMetric, RolloutSettings, ScaleSettings};
 pub use selector::{LabelExpression, LabelSelector};
 pub use template::InstanceTemplate;
 pub use unknown::written_template;

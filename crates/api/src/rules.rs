@@ -1,5 +1,5 @@
 //! Additions of the definitions to the schemas of their types (contract: api.md §6): strict bounds, defaults, and the CEL rules V1
-//! to V29 of Workload, which [`validate`](super::validate) says in Rust. The table is `schemas.yaml`.
+//! to V33 of Workload, which [`validate`](super::validate) says in Rust. The table is `schemas.yaml`.
 
 use super::{
     schema::{self, SchemaError},
@@ -21,7 +21,7 @@ struct Additions {
 /// One rule of the contract.
 #[derive(Deserialize)]
 struct Rule {
-    /// `V1` to `V29`.
+    /// `V1` to `V33`.
     id: String,
     /// Where it stands.
     #[serde(default)]
@@ -58,11 +58,13 @@ pub(super) fn apply(kind: &str, schema: &mut Value) -> Result<(), SchemaError> {
     };
     let additions = ADDITIONS.get(kind).ok_or_else(unknown)?;
     for (path, keywords) in &additions.keywords {
-        schema::at(schema, path)?.extend(keywords.clone());
+        for path in schema::expand_alternatives(path) {
+            schema::at(schema, &path)?.extend(keywords.clone());
+        }
     }
     for rule in &additions.rules {
-        for at in &rule.at {
-            let node = schema::at(schema, at)?;
+        for at in rule.at.iter().flat_map(|at| schema::expand_alternatives(at)) {
+            let node = schema::at(schema, &at)?;
             let list = node
                 .entry("x-kubernetes-validations")
                 .or_insert_with(|| json!([]));
@@ -90,7 +92,7 @@ mod tests {
         let mut ids: Vec<&str> = rules().map(|rule| &*rule.id).collect();
         ids.dedup();
         ids.sort_by_key(|id| id[1..].parse::<u32>().unwrap());
-        let wanted: Vec<String> = (1..=29).map(|n| format!("V{n}")).collect();
+        let wanted: Vec<String> = (1..=33).map(|n| format!("V{n}")).collect();
         assert_eq!(ids, wanted);
         let left = rules().filter(|rule| rule.at.is_empty());
         assert!(

@@ -2,6 +2,7 @@
 
 use super::{
     meta::NameReference,
+    probe::{Lifecycle, Probe},
     quantity::{Quantity, ResourceList},
 };
 use schemars::JsonSchema;
@@ -43,6 +44,9 @@ pub struct Sandbox {
     /// Secrets by which images are pulled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<NameReference>,
+    /// Seconds from the deletion of the Pod until SIGKILL, `preStop` included; absent means 30.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub termination_grace_period_seconds: Option<i64>,
 }
 
 /// One container.
@@ -73,6 +77,18 @@ pub struct SandboxContainer {
     /// Volumes, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_attachments: Vec<VolumeAttachment>,
+    /// Startup probe. The other probes begin after its success; the container is restarted after its failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startup_probe: Option<Probe>,
+    /// Readiness probe. The Instance is ready only while the readiness probes of all containers succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readiness_probe: Option<Probe>,
+    /// Liveness probe. The container is restarted after its failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub liveness_probe: Option<Probe>,
+    /// Lifecycle hooks of the container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifecycle: Option<Lifecycle>,
     /// Refused in a Workload, honoured at the cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ContainerResources>,

@@ -21,6 +21,20 @@ pub(super) fn at<'a>(schema: &'a mut Value, path: &str) -> Result<&'a mut Map<St
     })
 }
 
+/// Expands a path with alternatives: `(a|b).c` gives `a.c` and `b.c`.
+pub(super) fn expand_alternatives(path: &str) -> Vec<String> {
+    let choice = path
+        .split_once('(')
+        .and_then(|(before, rest)| Some((before, rest.split_once(')')?)));
+    let Some((before, (choices, after))) = choice else {
+        return vec![path.to_owned()];
+    };
+    let choices = choices.split('|');
+    choices
+        .flat_map(|one| expand_alternatives(&format!("{before}{one}{after}")))
+        .collect()
+}
+
 fn find<'a>(schema: &'a mut Value, path: &str) -> Option<&'a mut Map<String, Value>> {
     let mut here = schema;
     for segment in path.split('.').filter(|s| !s.is_empty()) {

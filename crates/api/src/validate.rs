@@ -1,4 +1,4 @@
-//! The rules of the Workload's definition in Rust (contract: api.md §6, V1 to V29 and the strict bounds).
+//! The rules of the Workload's definition in Rust (contract: api.md §6, V1 to V33 and the strict bounds).
 //!
 //! The API server refuses bad objects first. This is for objects older than the rules, for deployments that were
 //! written directly, and for a command line that wants to say what is wrong before it asks a server.
@@ -6,12 +6,13 @@
 pub use super::check::Problem;
 
 use super::{
-    InstanceSpec, InstanceTemplate, InstanceVolume, Metric, Placement, Quantity, SandboxContainer, Workload,
-    WorkloadSpec,
+    InstanceSpec, InstanceTemplate, InstanceVolume, Metric, Placement, Probe, Quantity, RolloutSettings,
+    Sandbox, SandboxContainer, Workload, WorkloadSpec,
     check::{self, Checker},
     crd, keys, rules,
     runtime::{EnvVar, NamedPort, VolumeAttachment},
 };
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use regex::Regex;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
@@ -104,7 +105,26 @@ fn placements(placements: &[Placement], found: &mut Vec<Problem>) {
         for (j, metric) in scale.metrics.iter().enumerate() {
             target(metric, &format!("{at}.metrics[{j}].resource.target"), found);
         }
+        if let Some(of) = &scale.rollout {
+            rollout(of, &format!("{at}.rollout"), found);
+        }
     }
+}
+
+/// V32 and V33.
+fn rollout(rollout: &RolloutSettings, at: &str, found: &mut Vec<Problem>) {
+    let is_zero = |number: &Option<IntOrString>| match number {
+        Some(IntOrString::Int(number)) => *number == 0,
+        Some(IntOrString::String(percentage)) => percentage == "0%",
+        None => false,
+    };
+    let deadline = rollout
+        .progress_deadline_seconds
+        .unwrap_or(RolloutSettings::PROGRESS_DEADLINE_SECONDS);
+    let none = is_zero(&rollout.max_surge) && is_zero(&rollout.max_unavailable);
+    refuse(found, "V32", at, none);
+    let min_ready = rollout.min_ready_seconds.unwrap_or_default();
+    refuse(found, "V33", at, deadline <= min_ready);
 }
 
 /// V27 to V29: the field that says where. An empty list, which counts as absent here, is refused by the schema.
@@ -154,6 +174,10 @@ fn instance(spec: &InstanceSpec, at: &str, found: &mut Vec<Problem>) {
     for (i, c) in containers(spec).iter().enumerate() {
         container(c, &format!("{at}.runtime.sandbox.containers[{i}]"), found);
     }
+    if let Some(sandbox) = &runtime.sandbox {
+        let at = format!("{at}.runtime.sandbox");
+        refuse(found, "V31", &at, !sleeps_fit_grace_period(sandbox));
+    }
     if let Some(machine) = &runtime.virtual_machine {
         ports(
             &machine.ports,
@@ -202,6 +226,14 @@ fn container(container: &SandboxContainer, at: &str, found: &mut Vec<Problem>) {
         .as_ref()
         .is_some_and(|r| r.limits.is_some() || r.requests.is_some());
     refuse(found, "V8", at, sized);
+    for (field, probe) in [
+        ("startupProbe", &container.startup_probe),
+        ("readinessProbe", &container.readiness_probe),
+        ("livenessProbe", &container.liveness_probe),
+    ] {
+        let broken = probe.as_ref().is_some_and(|probe| !has_one_action(probe));
+        refuse(found, "V30", &format!("{at}.{field}"), broken);
+    }
     ports(&container.ports, &format!("{at}.ports"), found);
     for (i, variable) in container.env.iter().enumerate() {
         env(variable, &format!("{at}.env[{i}]"), found);
@@ -221,6 +253,30 @@ fn container(container: &SandboxContainer, at: &str, found: &mut Vec<Problem>) {
                 .filter_map(|a| a.mount_path.as_ref()),
         ),
     );
+}
+
+/// Default of `terminationGracePeriodSeconds` in core/v1.
+const DEFAULT_GRACE_PERIOD_SECONDS: i64 = 30;
+
+/// True if no container's `preStop.sleep` is longer than the grace period.
+fn sleeps_fit_grace_period(sandbox: &Sandbox) -> bool {
+    let grace = sandbox
+        .termination_grace_period_seconds
+        .unwrap_or(DEFAULT_GRACE_PERIOD_SECONDS);
+    let sleeps = sandbox.containers.iter().filter_map(|container| {
+        let handler = container.lifecycle.as_ref()?.pre_stop.as_ref()?;
+        Some(handler.sleep.seconds)
+    });
+    sleeps.into_iter().all(|seconds| seconds <= grace)
+}
+
+fn has_one_action(probe: &Probe) -> bool {
+    is_one_set([
+        probe.http_get.is_some(),
+        probe.tcp_socket.is_some(),
+        probe.grpc.is_some(),
+        probe.exec.is_some(),
+    ])
 }
 
 fn ports(ports: &[NamedPort], at: &str, found: &mut Vec<Problem>) {
@@ -303,7 +359,6 @@ fn attachments_fit(spec: &InstanceSpec, at: &str, found: &mut Vec<Problem>) {
 }
 
 fn ingress(spec: &InstanceSpec, at: &str, found: &mut Vec<Problem>) {
-    use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
     for (i, interface) in spec.network_interfaces.iter().enumerate() {
         let rules = interface.network_policy.iter().flat_map(|p| &p.ingress);
         for (j, rule) in rules.enumerate() {

@@ -3,6 +3,7 @@
 mod bounds;
 mod places;
 mod rules;
+mod serving;
 
 use serde_json::{Value, json};
 
@@ -128,6 +129,7 @@ pub(crate) fn cases() -> Vec<Case> {
     rules::machines(&mut table);
     bounds::bounds(&mut table);
     bounds::structure(&mut table);
+    serving::bad(&mut table);
     table.0
 }
 
@@ -152,6 +154,7 @@ impl Table {
 }
 
 fn good(t: &mut Table) {
+    serving::good(t);
     t.web(
         None,
         "scale at its end",

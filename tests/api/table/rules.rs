@@ -1,4 +1,4 @@
-//! Objects that break V1 to V29.
+//! Objects that break V1 to V33.
 
 #![allow(clippy::too_many_lines, reason = "a table")]
 

@@ -15,6 +15,8 @@ pub mod types {
     pub const AVAILABLE: &str = "Available";
     /// Workload with metrics: an autoscaler looks after it.
     pub const AUTOSCALING_READY: &str = "AutoscalingReady";
+    /// Deployment with a rollout strategy: its rollout is complete or goes on.
+    pub const PROGRESSING: &str = "Progressing";
     /// Deployment: the desired number of Instances is ready.
     pub const REPLICAS_READY: &str = "ReplicasReady";
     /// Deployment, Instance: ConfigMaps and Secrets are where they are needed.

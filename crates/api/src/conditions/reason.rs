@@ -61,6 +61,9 @@ reasons! {
         Delivered = "The cells of the city have the deployment.",
         Moving = "The deployment moves to another cell of its city; it runs at the former cell until the other one serves.",
         MoveStalled = "The deployment did not become ready at another cell, so it stays at its cell; the gateway retries the move.",
+        RolloutComplete = "All Instances are on the latest template and available.",
+        RolloutProgressing = "Instances are being made or replaced; the message counts them and names what the next step waits for.",
+        SurgeWithoutQuota = "Quota is not granted for the surge; each Instance is deleted before its replacement is created.",
         Programmed = "The provider has configured the Instance.",
         Available = "The Instance can serve.",
         Initialized = "The Instance was given its conditions.",
@@ -101,6 +104,7 @@ reasons! {
         AwaitingAutoscaler = "The Workload has metrics, and fedgate has no autoscaler: minReplicas is what runs.",
         NoAvailablePlacements = "No placement is available.",
         NoAvailableDeployments = "No deployment of the placement is available.",
+        RolloutPaused = "The rollout is paused: no Instance is replaced.",
     ;
     Priority(1) =>
         NoCellReporting = "No cell has reported the deployment yet.",
@@ -160,6 +164,8 @@ reasons! {
         NoMatchingLocation = "The cell has no location for the city of the deployment.",
         NoCellForCity = "No cell of the hub serves the city.",
         CellLost = "The cell of the deployment is lost, and no other cell of its city can run the deployment.",
+        ProgressDeadlineExceeded = "The rollout made no progress within its deadline; the message names what it waits for.",
+        RolloutUndone = "The rollout exceeded its progress deadline and was undone: the last template whose rollout completed runs.",
         NoCellForLocation = "No cell of the hub serves the location, or the hub cannot deliver to it alone.",
         InvalidCityCode = "The city code is no valid label value.",
         InvalidLocation = "The name of the location is no valid label value.",

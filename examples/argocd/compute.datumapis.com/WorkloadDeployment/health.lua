@@ -19,6 +19,8 @@ local grave = {
   NoCellForCity = true,
   NoCellForLocation = true,
   CellLost = true,
+  ProgressDeadlineExceeded = true,
+  RolloutUndone = true,
   InvalidCityCode = true,
   InvalidLocation = true,
   PlaceConflict = true,
@@ -106,7 +108,7 @@ local function missing()
   return nil
 end
 
-local kinds = {"Federated", "Available", "ReplicasReady", "ReferencedDataReady"}
+local kinds = {"Federated", "Progressing", "Available", "ReplicasReady", "ReferencedDataReady"}
 local suspended = first(kinds, is_suspended)
 if status.suspended == true or suspended ~= nil then
   return health("Suspended", suspended and text(suspended) or "Suspended")
