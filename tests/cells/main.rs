@@ -27,6 +27,7 @@ mod quota;
 #[allow(dead_code, reason = "the tests of the commands have it, used here in part")]
 #[path = "../client/replica.rs"]
 mod replica;
+mod rollouts;
 mod runbooks;
 mod serving;
 mod story;
@@ -41,6 +42,7 @@ const PARALLEL: usize = 8;
 fn together() -> Vec<Trial> {
     // Those that wait longest begin first.
     [
+        rollouts::trials(),
         quota::trials(),
         teardown::trials(),
         pods::trials(),
@@ -66,6 +68,7 @@ fn alone() -> Vec<Vec<Trial>> {
             gates::lone_trials,
             locations::lone_trials,
             serving::lone_trials,
+            rollouts::lone_trials,
             quota::lone_trials,
             crashes::lone_trials,
             compute::lone_trials,

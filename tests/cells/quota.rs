@@ -4,7 +4,7 @@ use crate::support::{
     Case, TestCase, Wish,
     case::is_true,
     condition,
-    kinds::{CLAIM, CONFIG_MAP, DEPLOYMENT, EVENT, INSTANCE, WORKLOAD},
+    kinds::{CLAIM, DEPLOYMENT, EVENT, INSTANCE, WORKLOAD},
     lone_trials, says, seconds, trials, uid, wait_for, with_cleanup,
 };
 use fedgate_api::keys;
@@ -18,21 +18,10 @@ trials![
 ];
 lone_trials![projects_below_one_address_are_asked_again_each_by_itself];
 
-async fn budget(case: &Case, instances: &str) {
-    let data = json!({"data": {"instances": instances}});
-    let (plane, name) = (&case.project, "sandbox-budgets");
-    if plane.get(&CONFIG_MAP, "default", name).await.is_some() {
-        plane.merge(&CONFIG_MAP, "default", name, data).await;
-    } else {
-        let object = json!({"metadata": {"name": name}, "data": data["data"]});
-        plane.create(&CONFIG_MAP, "default", object).await;
-    }
-}
-
 async fn w03_w04_one_claim_is_granted_others_are_denied_then_undecided(case: Case) {
     let case = case.with_budgets().await;
     // One Instance's worth.
-    budget(&case, "1").await;
+    case.budget("1").await;
     let first = Wish::new("first", 1);
     case.run(&first).await;
     let web = Wish::new("web", 2).parallel();
@@ -64,7 +53,7 @@ async fn w03_w04_one_claim_is_granted_others_are_denied_then_undecided(case: Cas
 /// A claim that nobody decides says so, once; and is granted when somebody does. What was denied has budget from then
 /// on.
 async fn undecided(case: &Case) {
-    budget(case, "none").await;
+    case.budget("none").await;
     let late = Wish::new("late", 1);
     case.create(&late).await;
     let instance = "late-us-dfw-0";
@@ -86,7 +75,7 @@ async fn undecided(case: &Case) {
         events.iter().filter(of_it).count() <= 1,
         "it is told once: {events:#?}"
     );
-    budget(case, "10").await;
+    case.budget("10").await;
     case.runs(&late).await;
 }
 
@@ -165,7 +154,7 @@ async fn projects_below_one_address_are_asked_again_each_by_itself(case: Case) {
         let late = Wish::new("late", 1);
         case.create(&late).await;
         let other = case.with_budgets().await;
-        budget(&other, "10").await;
+        other.budget("10").await;
         other.run(&Wish::new("web", 1)).await;
         let waits = case.cell_says(&INSTANCE, "late-us-dfw-0", UNAVAILABLE).await;
         assert!(!is_true(&waits, "Ready"), "{waits}");

@@ -457,22 +457,44 @@ mutants! {
     }
     "crates/cell/src/rollout/decide.rs" {
         hold_ignored:
-            "hold == Some(RolloutHold::Rolls)" => "false",
+            "hold.and_then(replacement_wait_reason)" => "None::<StepReason>",
             "cell/rollout::tests::scenarios::s30_s31_holds_are_said";
         fixed_forward_whatever_it_is_now:
             "(!instance.ready).then(|| instance.version.clone())" => "None",
             "cell/rollout::tests::scenarios::a_fix_names_the_version_that_was_seen_and_a_roll_the_object_alone";
         step_beside_a_stray:
-            "self.strays.iter().all(|step| step.why == StepReason::Lost)" => "true",
+            "strays.iter().any(|step| step.why != StepReason::Lost)" => "false",
             "cell/rollout::tests::scenarios::s26_to_s28_strays_go_before_anything_is_made";
+        last_available_instance_goes:
+            "costs && limits.deletable == 0" => "false",
+            "cell/rollout::tests::surge::an_available_instance_stays_until_enough_others_are_available";
+        roll_does_not_wait_for_the_surge:
+            "at_once.saturating_sub(waiting)" => "at_once",
+            "cell/rollout::tests::surge::instances_that_never_become_ready_replace_nothing_and_are_deleted_after_a_revert";
+        roll_waits_for_quota_for_ever:
+            "strategy.max_unavailable.max(u32::from(without_quota))" => "strategy.max_unavailable",
+            "cell/rollout::tests::surge::a_surge_without_quota_makes_room_by_one_unavailable_instance";
     }
     "crates/cell/src/provider/decide.rs" {
         limits_that_nobody_enforces_are_run:
             "network_policy::limits(instance)" => "false",
             "cell/provider::tests::policies::limits_that_nobody_would_enforce_are_refused";
+        process_ends_before_its_clients_leave:
+            "!pod.deleting && !deletes_service" => "!pod.deleting",
+            "cell/provider::tests::a_deletion_waits_for_pod_and_service_and_then_lets_go";
         policy_goes_before_its_pod:
             "pod.is_none()" => "true",
             "cell/provider::tests::policies::a_policy_comes_before_the_pod_is_mended_and_goes_after_it";
+    }
+    "crates/cell/src/index/digest/deployment.rs" {
+        changed_template_stays_undone:
+            "*undone == hash::of(&spec[\"template\"])" => "!undone.is_empty()",
+            "cell/deployment::tests::progress::another_template_is_tried_and_its_completion_ends_the_undo";
+    }
+    "crates/cell/src/deployment/decide.rs" {
+        template_undone_without_a_former_one:
+            "recorded.is_some_and(|hash| *hash != spec.hash)" => "recorded != Some(&spec.hash)",
+            "cell/deployment::tests::progress::a_first_rollout_that_fails_has_nothing_to_return_to";
     }
     "crates/cell/src/provider/network_policy.rs" {
         peer_without_a_range_is_everybody:

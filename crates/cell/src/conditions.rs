@@ -75,6 +75,19 @@ impl Verdict {
     }
 }
 
+/// Reason why an Instance has no quota, if quota has been evaluated.
+pub fn missing_quota_reason(instance: &InstanceDigest) -> Option<Reason> {
+    let granted = instance.condition(QUOTA_GRANTED).filter(|c| c.status != True)?;
+    let reason = Reason::parse(&granted.reason).unwrap_or(Reason::QuotaExceeded);
+    (instance.has_gate(gates::QUOTA) && reason != Reason::PendingEvaluation).then_some(reason)
+}
+
+/// True if the quota is used up, or the project has none: quota that another Instance releases may be granted.
+pub fn is_quota_denied(instance: &InstanceDigest) -> bool {
+    let missing = missing_quota_reason(instance);
+    missing.is_some_and(|reason| matches!(reason, Reason::QuotaExceeded | Reason::QuotaNoBudget))
+}
+
 /// Derives Ready: the first applicable step of the contract decides.
 pub fn ready(seen: &ReadyInputs<'_>) -> Verdict {
     if seen.deleting {

@@ -21,6 +21,10 @@ fedgate_engine::labels! {
         InstanceNetwork = "instance_network",
         /// A deployment's status differs.
         DeploymentStatus = "deployment_status",
+        /// The rollout of a deployment completed, and its template is written to an annotation; or that is of no use any more.
+        RolloutRecorded = "rollout_recorded",
+        /// The rollout of a deployment has failed, and is undone.
+        RolloutUndone = "rollout_undone",
         /// A deployment lacks a `NetworkBinding`.
         NetworkBinding = "network_binding",
         /// No Instance uses a `NetworkBinding`.
@@ -98,6 +102,7 @@ impl WriteReason {
                 | Self::InstanceSurplus
                 | Self::InstanceFixForward
                 | Self::InstanceRoll
+                | Self::RolloutUndone
                 | Self::InstanceSuspension
                 | Self::InstanceGates
                 | Self::InstanceNetwork

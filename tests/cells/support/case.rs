@@ -5,7 +5,7 @@ use super::{
     audit::{AuditLog, Entry},
     cell::CellRole,
     dump,
-    kinds::{DEPLOYMENT, INSTANCE, Kind, NAMESPACE, POD, WORKLOAD},
+    kinds::{CONFIG_MAP, DEPLOYMENT, INSTANCE, Kind, NAMESPACE, POD, WORKLOAD},
     objects::Wish,
     plane::{Plane, brief, seconds, wait_for},
     suite::{ALPHA, BETA, Suite},
@@ -80,6 +80,18 @@ impl Case {
     /// The same in a namespace of the project with budgets.
     pub(crate) async fn with_budgets(&self) -> Case {
         Self::within(Arc::clone(&self.suite), BETA, "b").await
+    }
+
+    /// Sets the number of Instances that the project may have; `none` decides nothing.
+    pub(crate) async fn budget(&self, instances: &str) {
+        let data = json!({"data": {"instances": instances}});
+        let (plane, name) = (&self.project, "sandbox-budgets");
+        if plane.get(&CONFIG_MAP, "default", name).await.is_some() {
+            plane.merge(&CONFIG_MAP, "default", name, data).await;
+        } else {
+            let object = json!({"metadata": {"name": name}, "data": data["data"]});
+            plane.create(&CONFIG_MAP, "default", object).await;
+        }
     }
 
     async fn within(suite: Arc<Suite>, project: &str, prefix: &str) -> Case {

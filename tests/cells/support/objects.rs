@@ -17,6 +17,8 @@ pub(crate) struct Wish {
     pub(crate) ingress: Option<Value>,
     pub(crate) labels: Value,
     pub(crate) config_map: Option<String>,
+    /// Settings of the rollout.
+    pub(crate) rollout: Option<Value>,
 }
 
 impl Wish {
@@ -32,6 +34,7 @@ impl Wish {
             ingress: None,
             labels: json!({"app": "storefront"}),
             config_map: None,
+            rollout: None,
         }
     }
 
@@ -74,6 +77,12 @@ impl Wish {
         self
     }
 
+    /// With these settings of the rollout.
+    pub(crate) fn rollout(mut self, settings: Value) -> Self {
+        self.rollout = Some(settings);
+        self
+    }
+
     /// With a `ConfigMap` mounted.
     pub(crate) fn config_map(mut self, name: &str) -> Self {
         self.config_map = Some(name.to_owned());
@@ -91,6 +100,9 @@ impl Wish {
                 let mut scale = json!({"minReplicas": count});
                 if let Some(policy) = policy {
                     scale["instanceManagementPolicy"] = json!(policy);
+                }
+                if let Some(rollout) = &self.rollout {
+                    scale["rollout"] = rollout.clone();
                 }
                 json!({"name": place, "cityCodes": [city], "scaleSettings": scale})
             })

@@ -3,7 +3,7 @@
 use super::ops::{
     BAD,
     Op::{self, *},
-    SECOND,
+    SECOND, THIRD,
 };
 use std::time::Duration;
 
@@ -32,10 +32,30 @@ const fn course(name: &'static str, steps: &'static [&'static [Op]]) -> Course {
     }
 }
 
+/// A deployment that is replaced with surge.
+const SURGING: [Op; 2] = [Create("web", 2), Rollout("web", Some((1, 0)))];
+
 /// The courses; `crash.rs` has a test for each.
-pub(super) const COURSES: [Course; 13] = [
+pub(super) const COURSES: [Course; 17] = [
     course("create", &[&[Create("web", 2)]]),
     course("roll", &[&[Create("web", 2)], &[Image("web", SECOND)]]),
+    course("surge", &[&SURGING, &[Image("web", SECOND)]]),
+    course(
+        "surge_and_scale",
+        &[
+            &SURGING,
+            &[Image("web", SECOND), Scale("web", 3)],
+            &[Image("web", THIRD), Scale("web", 1)],
+        ],
+    ),
+    course(
+        "surge_and_bad_image",
+        &[&SURGING, &[Image("web", BAD)], &[Image("web", SECOND)]],
+    ),
+    course(
+        "surge_and_denied_claim",
+        &[&[Budget(2)], &SURGING, &[Image("web", SECOND)]],
+    ),
     course("scale_down", &[&[Create("web", 3)], &[Scale("web", 1)]]),
     course("deletion", &[&[Create("web", 2)], &[Delete("web")]]),
     course(

@@ -111,6 +111,10 @@ every_request_of!(
     each_course_has_its_test:
     create,
     roll,
+    surge,
+    surge_and_scale,
+    surge_and_bad_image,
+    surge_and_denied_claim,
     scale_down,
     deletion,
     deletion_and_creation,

@@ -37,6 +37,8 @@ pub(super) fn state(rig: &Rig) -> State {
             forget(object, "observedGeneration");
         }
         forget(object, keys::GATE_START);
+        // Written before the first Pod, and a scale-down may come before it or after.
+        forget(object, keys::POD_SECURITY);
         sort_conditions(object);
     }
     state

@@ -180,6 +180,37 @@ impl Watchman {
         }
     }
 
+    /// C7: with settings of the rollout, as many Instances stay ready as they ask for.
+    fn kept_serving(&self, deployment: &Value, instance: &Value) -> Result<(), String> {
+        let scale = &deployment["spec"]["scaleSettings"];
+        let number = |value: &Value| value.as_u64().unwrap_or_default();
+        let (wished, settings) = (number(&scale["minReplicas"]), &scale["rollout"]);
+        let own = |other: &&Value| {
+            other["metadata"]["ownerReferences"][0]["uid"] == deployment["metadata"]["uid"]
+                && !is_going(other)
+        };
+        // The surge has no quota, or there is none.
+        let is_denied = self
+            .all(CELL, "Instance")
+            .filter(own)
+            .any(|other| ordinal(other) >= Some(wished) && gates(other).contains("Quota"));
+        let least = u64::from(is_denied || settings["maxSurge"] == 0);
+        let unavailable = number(&settings["maxUnavailable"]).max(least);
+        let others = self
+            .all(CELL, "Instance")
+            .filter(own)
+            .filter(|other| text(other, "uid") != text(instance, "uid") && is_ready(other))
+            .count();
+        let needed = wished.saturating_sub(unavailable);
+        if u64::try_from(others).is_ok_and(|others| others >= needed) {
+            Ok(())
+        } else {
+            Err(format!(
+                "C7: it is taken down while {others} others are ready, of {needed}"
+            ))
+        }
+    }
+
     /// C4: a roll takes the next ready Instance down when the one before is ready again.
     fn taken_down(&mut self, instance: &Value) -> Result<(), String> {
         let Some(name) = label(instance, keys::WORKLOAD_DEPLOYMENT_NAME) else {
@@ -193,6 +224,15 @@ impl Watchman {
         let (Some(wished), Some(ordinal)) = (wished, ordinal(instance)) else {
             return Ok(());
         };
+        if let Some(deployment) = deployment
+            && deployment["spec"]["scaleSettings"]["rollout"].is_object()
+        {
+            return if is_ready(instance) {
+                self.kept_serving(deployment, instance)
+            } else {
+                Ok(())
+            };
+        }
         if !is_ready(instance) || ordinal >= wished {
             return Ok(());
         }
@@ -301,6 +341,23 @@ fn each_violation_is_noticed_and_nothing_else() {
     assert_eq!(violated(&[both.to_vec(), rolled.to_vec()].concat()), ["C4"]);
     let in_turn = [rolled[0].clone(), made(second), rolled[1].clone()];
     assert_eq!(violated(&[both.to_vec(), in_turn.to_vec()].concat()), [""; 0]);
+    let mut surging = both[0].clone();
+    if let Some(deployment) = &mut surging.2 {
+        deployment["spec"]["scaleSettings"]["rollout"] = json!({"maxSurge": 1});
+    }
+    let surging = [surging, both[1].clone(), both[2].clone()];
+    let one_goes = [gone(CELL, web(0, true, &[]))];
+    assert_eq!(violated(&[surging.to_vec(), one_goes.to_vec()].concat()), ["C7"]);
+    let surge = [made(web(2, true, &[]))];
+    assert_eq!(
+        violated(&[surging.to_vec(), surge.to_vec(), one_goes.to_vec()].concat()),
+        [""; 0]
+    );
+    let denied = [made(web(2, false, &["Quota"]))];
+    assert_eq!(
+        violated(&[surging.to_vec(), denied.to_vec(), one_goes.to_vec()].concat()),
+        [""; 0]
+    );
     let stopped = gone(CELL, elsewhere("Pod"));
     assert_eq!(violated(&[made(first.clone()), runs, stopped]), ["C5"]);
     assert_eq!(violated(&[(CELL, Some(first), Some(gated.clone()))]), ["C6"]);

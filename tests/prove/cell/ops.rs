@@ -31,6 +31,8 @@ pub(super) enum Op {
     Scale(&'static str, u32),
     /// The template gets another image.
     Image(&'static str, &'static str),
+    /// Instances are replaced with this surge and so many unavailable ones, or as without settings.
+    Rollout(&'static str, Option<(u32, u32)>),
     /// The deployment is suspended, or its suspension ends.
     Suspend(&'static str, bool),
     /// The deployment is deleted.
@@ -67,6 +69,15 @@ impl Op {
                 let mut template = wish["spec"]["template"].clone();
                 template["spec"]["runtime"]["sandbox"]["containers"][0]["image"] = json!(image);
                 change(rig, name, json!({"spec": {"template": template}}));
+            }
+            Self::Rollout(name, limits) => {
+                let settings = limits
+                    .map(|(surge, unavailable)| json!({"maxSurge": surge, "maxUnavailable": unavailable}));
+                change(
+                    rig,
+                    name,
+                    json!({"spec": {"scaleSettings": {"rollout": settings}}}),
+                );
             }
             Self::Suspend(name, on) => {
                 let value = if on { json!("true") } else { Value::Null };

@@ -53,6 +53,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => name.clone().prop_map(Op::Delete),
         4 => (name.clone(), 0..4u32).prop_map(|(name, n)| Op::Scale(name, n)),
         4 => (name.clone(), image).prop_map(|(name, image)| Op::Image(name, image)),
+        3 => (name.clone(), prop::option::of((0..3u32, 0..3u32))).prop_map(|(name, limits)| Op::Rollout(name, limits)),
         2 => (name, any::<bool>()).prop_map(|(name, on)| Op::Suspend(name, on)),
     ]
 }

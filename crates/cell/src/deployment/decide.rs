@@ -2,7 +2,7 @@
 
 use super::{
     observe::{DeploymentSnapshot, KnownInstance},
-    status::{self, Blocker, StatusInputs},
+    status::{self, Blocker, Progress, RolloutInputs, StatusInputs},
 };
 use crate::{
     conditions::{gates, source_error},
@@ -22,8 +22,8 @@ use crate::{
 use fedgate_api::{
     Place, Reason, WorkloadDeploymentStatus,
     conditions::{
-        Serving,
-        types::{AVAILABLE, REPLICAS_READY},
+        Serving, find,
+        types::{AVAILABLE, PROGRESSING, REPLICAS_READY},
     },
     keys,
 };
@@ -34,7 +34,7 @@ use fedgate_engine::{
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Writes for a deployment.
 #[derive(Debug, Default, PartialEq)]
@@ -45,6 +45,10 @@ pub struct DeploymentDecision {
     pub status: Option<Effect>,
     /// True if the replacement of Instances waits until quota is available.
     pub held: bool,
+    /// The number of steps that are left, if every one of them waits for Instances.
+    pub stalled: Option<usize>,
+    /// Time until the progress deadline, if nothing else happens until then.
+    pub due: Option<Duration>,
 }
 
 /// Decides.
@@ -54,7 +58,7 @@ pub fn decide(snapshot: &DeploymentSnapshot, now: Timestamp) -> DeploymentDecisi
         Err(why) => {
             let unreadable = Blocker::new(Reason::InvalidTemplate, &**why);
             return DeploymentDecision {
-                status: write_status(snapshot, None, &[], Some(&unreadable), now),
+                status: write_status(snapshot, None, &[], Some(&unreadable), now).0,
                 ..DeploymentDecision::default()
             };
         }
@@ -62,7 +66,9 @@ pub fn decide(snapshot: &DeploymentSnapshot, now: Timestamp) -> DeploymentDecisi
     let block = find_fault(snapshot, spec);
     let deployment = snapshot.control(spec);
     let instances = snapshot.instances.iter().map(|known| &known.control);
-    let steps = rollout::plan(&deployment, instances, rollout_hold(snapshot, block.as_ref()));
+    let is_paused = spec.strategy.is_some_and(|strategy| strategy.paused);
+    let hold = rollout_hold(snapshot, is_paused, block.as_ref());
+    let steps = rollout::plan(&deployment, instances, hold);
     let mut writes = rollout_writes(snapshot, spec, &deployment, &steps, now);
     if block.as_ref().is_none_or(|block| has_network(block.reason)) {
         writes.extend(snapshot.network.iter().flat_map(|network| network.writes.clone()));
@@ -71,11 +77,53 @@ pub fn decide(snapshot: &DeploymentSnapshot, now: Timestamp) -> DeploymentDecisi
     // A write that the server refused holds back no other write, because it is tried again.
     let refused = snapshot.refused.as_deref();
     let block = block.or(refused.map(|message| Blocker::new(Reason::ApplyFailed, message)));
+    let (status, progress) = write_status(snapshot, Some(spec), &steps, block.as_ref(), now);
+    // The annotation is written after the status, so that a refusal of it holds up no status.
+    if status.is_none()
+        && let Some(progress) = &progress
+    {
+        writes.extend(record_rollout(snapshot, spec, progress));
+    }
     DeploymentDecision {
         writes,
-        status: write_status(snapshot, spec.replicas, &steps, block.as_ref(), now),
+        status,
         held: steps.iter().any(|step| step.why == StepReason::RollsHeld),
+        stalled: progress.as_ref().and_then(|progress| progress.stalled),
+        due: progress.and_then(|progress| progress.due),
     }
+}
+
+/// Longest template that is written to the annotation, in bytes. All annotations of an object together may have 256 KiB.
+const MAX_RECORDED_TEMPLATE: usize = 128 * 1024;
+
+/// The annotation write for `onFailure: Undo`: the template of a rollout that completed, or the hash of a template whose rollout
+/// failed. Without `Undo` the annotations are removed, because a later `Undo` must not return to a template of that time.
+fn record_rollout(snapshot: &DeploymentSnapshot, spec: &Spec, progress: &Progress) -> Option<Effect> {
+    let deployment = &snapshot.row.digest;
+    let recorded = deployment.complete_template_hash.as_ref();
+    let has_any = recorded.is_some() || deployment.has_undone;
+    let is_completed = recorded == Some(&spec.hash) && !deployment.has_undone;
+    let (annotations, reason) = match Reason::parse(&progress.verdict.reason)? {
+        _ if !spec.strategy?.undo_on_failure => {
+            let none = json!({keys::COMPLETE_TEMPLATE: null, keys::UNDONE: null});
+            (has_any.then_some(none)?, WriteReason::RolloutRecorded)
+        }
+        Reason::RolloutComplete if !is_completed && spec.replicas > Some(0) => {
+            let template = (spec.template.len() <= MAX_RECORDED_TEMPLATE).then_some(&*spec.template);
+            if template.is_none() && !has_any {
+                return None;
+            }
+            let completed = json!({keys::COMPLETE_TEMPLATE: template, keys::UNDONE: null});
+            (completed, WriteReason::RolloutRecorded)
+        }
+        Reason::ProgressDeadlineExceeded if recorded.is_some_and(|hash| *hash != spec.hash) => {
+            (json!({keys::UNDONE: *spec.hash}), WriteReason::RolloutUndone)
+        }
+        _ => return None,
+    };
+    let target = TableId::Deployments.target(&snapshot.namespace, &snapshot.name);
+    let patch = json!({"metadata": {"annotations": annotations}});
+    Some(writes::patch(&snapshot.row, target, patch, reason))
 }
 
 /// False for a location that is wrong or unknown, which has no network, and for an invalid template, which may name a
@@ -163,12 +211,18 @@ fn foreign_network(snapshot: &DeploymentSnapshot, spec: &Spec) -> Option<String>
     ))
 }
 
-fn rollout_hold(snapshot: &DeploymentSnapshot, block: Option<&Blocker>) -> Option<RolloutHold> {
+fn rollout_hold(
+    snapshot: &DeploymentSnapshot,
+    is_paused: bool,
+    block: Option<&Blocker>,
+) -> Option<RolloutHold> {
     if snapshot.row.digest.suspended {
         return Some(RolloutHold::Blocked(Reason::Suspended));
     }
     let block = block.map(|block| RolloutHold::Blocked(block.reason));
-    block.or(snapshot.quota_unavailable.then_some(RolloutHold::Rolls))
+    let paused = || is_paused.then_some(RolloutHold::Paused);
+    let unavailable = || snapshot.quota_unavailable.then_some(RolloutHold::Rolls);
+    block.or_else(paused).or_else(unavailable)
 }
 
 /// Scheduling gates of new Instances, in order.
@@ -284,13 +338,14 @@ fn location_and_gate(
     (!spec.is_empty()).then(|| json!({"spec": spec}))
 }
 
+/// The write of the status, if it differs, and the progress of the rollout.
 fn write_status(
     snapshot: &DeploymentSnapshot,
-    desired: Option<u32>,
+    spec: Option<&Spec>,
     steps: &[Step],
     block: Option<&Blocker>,
     now: Timestamp,
-) -> Option<Effect> {
+) -> (Option<Effect>, Option<Progress>) {
     let deployment = &snapshot.row.digest;
     let mut instances: Vec<&KnownInstance> = snapshot.own_instances().collect();
     instances.sort_by_key(|known| rollout::ordinal::of_name(&snapshot.name, &known.control.name));
@@ -300,17 +355,33 @@ fn write_status(
     // If the desired number is invalid, keep the number of the last status.
     let last = || u32::try_from(before.counts.desired_replicas).unwrap_or_default();
     let seen = StatusInputs {
-        desired: desired.unwrap_or_else(last),
+        desired: spec.and_then(|spec| spec.replicas).unwrap_or_else(last),
+        rollout: spec.and_then(|spec| {
+            Some(RolloutInputs {
+                strategy: spec.strategy?,
+                undone: spec.undone,
+                generation: deployment.generation,
+                progressing: find(&before.conditions, PROGRESSING),
+                stalled: snapshot.stalled,
+                refused: snapshot.refused.is_some(),
+                can_undo: deployment.complete_template_hash.is_some(),
+            })
+        }),
         instances: &instances,
         steps,
         suspended: deployment.suspended,
         block,
         data_error: error.as_ref(),
     };
-    let mut conditions = before.conditions;
+    let mut conditions = before.conditions.clone();
     let generation = deployment.generation;
     status::replicas_ready(&seen).set(&mut conditions, REPLICAS_READY, generation, now);
     status::available(&seen).set(&mut conditions, AVAILABLE, generation, now);
+    let progress = status::progressing(&seen);
+    match &progress {
+        Some(Progress { verdict, .. }) => verdict.set(&mut conditions, PROGRESSING, generation, now),
+        None => conditions.retain(|condition| condition.type_ != PROGRESSING),
+    }
     let status = WorkloadDeploymentStatus {
         location: snapshot.located.reference().cloned().or(before.location),
         conditions,
@@ -319,15 +390,12 @@ fn write_status(
         suspended: deployment.suspended.then_some(true),
         selector: None,
     };
-    let patch = patch(&written, &json!(status))?;
-    let target = TableId::Deployments.target(&snapshot.namespace, &snapshot.name);
-    let patch = json!({"status": patch});
-    Some(writes::patch(
-        &snapshot.row,
-        target,
-        patch,
-        WriteReason::DeploymentStatus,
-    ))
+    let write = patch(&written, &json!(status)).map(|patch| {
+        let target = TableId::Deployments.target(&snapshot.namespace, &snapshot.name);
+        let patch = json!({"status": patch});
+        writes::patch(&snapshot.row, target, patch, WriteReason::DeploymentStatus)
+    });
+    (write, progress)
 }
 
 /// Whether a status changes `Available`, for which the tenant waits.

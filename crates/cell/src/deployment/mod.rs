@@ -25,8 +25,10 @@ use fedgate_engine::{
     reconcile::throttle::{Rate, Throttle},
     runtime::driver::{Flow, Reconcile, Reconciler, Step},
 };
+use observe::Stalled;
 use parking_lot::Mutex;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The deployment controller.
 #[derive(Debug, Default)]
@@ -35,6 +37,41 @@ pub struct Deployments {
     pub(super) written: Throttle,
     /// The words of the cell's API server when it refused an object of a deployment, until it takes all of them.
     refused: Mutex<HashMap<Key, String>>,
+    /// Rollouts of which every step waits for Instances.
+    stalled: Mutex<HashMap<Key, StalledRollout>>,
+}
+
+/// A rollout of which every step waits for Instances.
+#[derive(Debug, Clone, Copy)]
+struct StalledRollout {
+    /// Generation of the deployment.
+    generation: i64,
+    /// Least number of steps that were left.
+    steps: usize,
+    /// Since when.
+    since: Instant,
+}
+
+impl Deployments {
+    /// Remembers since when a rollout makes no progress: no step can be taken, and no fewer are left.
+    fn note_stall(&self, key: &Key, generation: i64, stalled: Option<usize>, now: Instant) {
+        let mut all = self.stalled.lock();
+        let Some(steps) = stalled else {
+            all.remove(key);
+            return;
+        };
+        let had = all
+            .get(key)
+            .filter(|had| had.generation == generation && had.steps <= steps);
+        let since = had.map_or(now, |had| had.since);
+        let steps = had.map_or(steps, |had| had.steps);
+        let stalled = StalledRollout {
+            generation,
+            steps,
+            since,
+        };
+        all.insert(key.clone(), stalled);
+    }
 }
 
 /// Requeue interval while quota is unavailable: not every cause reports its end. A reconcile sends no request to any
@@ -53,6 +90,7 @@ impl Reconciler for Deployments {
         let Some(mut snapshot) = observe::observe(run.ctx, run.key) else {
             self.written.forget(run.key);
             self.refused.lock().remove(run.key);
+            self.stalled.lock().remove(run.key);
             return Step::End(Requeue::AwaitChange);
         };
         if let Some(project) = &snapshot.unwatched {
@@ -60,11 +98,23 @@ impl Reconciler for Deployments {
         }
         let now = run.ctx.now();
         snapshot.refused = self.refused.lock().get(run.key).cloned();
+        let generation = snapshot.row.digest.generation;
+        let stalled = self.stalled.lock().get(run.key).copied();
+        snapshot.stalled = stalled.filter(|stalled| stalled.generation == generation).map(
+            |StalledRollout { steps, since, .. }| Stalled {
+                steps,
+                time: now.instant.saturating_duration_since(since),
+            },
+        );
+        let available = snapshot.mark_available(now.wall);
         let DeploymentDecision {
             mut writes,
             status,
             held,
+            stalled,
+            due,
         } = decide::decide(&snapshot, now.wall);
+        self.note_stall(run.key, generation, stalled, now.instant);
         if run.session.is_some() {
             writes.clear();
         }
@@ -73,6 +123,9 @@ impl Reconciler for Deployments {
         } else {
             Requeue::AwaitChange
         };
+        for wait in available.into_iter().chain(due) {
+            next = next.earlier(Requeue::After(wait));
+        }
         let rate = Rate::new(run.ctx.settings.status_interval);
         let status = status.filter(|effect| {
             let write_kind = decide::write_kind(&snapshot, effect);

@@ -1,6 +1,7 @@
 //! Observes a deployment and its surroundings.
 
 use crate::{
+    conditions::is_quota_denied,
     context::Shared,
     index::{
         CellIndex, CellLocation,
@@ -19,7 +20,8 @@ use fedgate_engine::{
     key::{Key, Plane},
     store::table::Row,
 };
-use std::sync::Arc;
+use jiff::{SignedDuration, Timestamp};
+use std::{sync::Arc, time::Duration};
 
 /// A deployment and its surroundings.
 #[derive(Debug, Clone)]
@@ -46,6 +48,17 @@ pub struct DeploymentSnapshot {
     pub home: Option<Arc<str>>,
     /// The words of the cell's API server when it refused an object of the deployment.
     pub refused: Option<String>,
+    /// How long the rollout has made no progress; `None` if that was not the case in the last pass.
+    pub stalled: Option<Stalled>,
+}
+
+/// A rollout of which every step waits for Instances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stalled {
+    /// Least number of steps that were left.
+    pub steps: usize,
+    /// Time since then.
+    pub time: Duration,
 }
 
 /// An Instance of a deployment.
@@ -86,6 +99,7 @@ pub fn observe(ctx: &Shared, key: &Key) -> Option<DeploymentSnapshot> {
         unwatched,
         home,
         refused: None,
+        stalled: None,
     })
 }
 
@@ -117,8 +131,10 @@ fn instances_of(index: &CellIndex, key: &Key, deployment: &Row<Deployment>) -> V
                 owner,
                 deleting: row.deleting,
                 ready: !row.deleting && instance.is(READY),
+                available: !row.deleting && instance.is(READY),
                 // The Instance's own controller records the end of that state.
                 served: instance.is(READY) || instance.is(INITIALIZED),
+                quota_denied: is_quota_denied(instance),
                 lost: row.deleting && ready.is_some_and(|c| c.reason == Reason::NodeLost.as_str()),
                 current: spec.is_some_and(|spec| is_current(spec, instance)),
                 labels: instance.labels.clone(),
@@ -168,6 +184,21 @@ impl DeploymentSnapshot {
             .filter(move |known| known.control.owner == own)
     }
 
+    /// Marks each Instance that has been ready for less than `minReadySeconds` as not available. Returns the time until the next
+    /// Instance becomes available.
+    pub fn mark_available(&mut self, now: Timestamp) -> Option<Duration> {
+        let spec = self.row.digest.spec.as_ref().ok()?;
+        let min_ready = spec.strategy?.min_ready;
+        let mut next = None;
+        for KnownInstance { control, row } in &mut self.instances {
+            let ready = row.digest.condition(READY).filter(|_| control.ready);
+            let left = ready.and_then(|ready| time_left(ready.last_transition_time.0, min_ready, now));
+            control.available &= left.is_none();
+            next = earlier(next, left);
+        }
+        next
+    }
+
     /// The deployment as the rollout planner needs it.
     pub fn control(&self, spec: &Spec) -> rollout::Deployment {
         let (city_code, location) = self.place(spec);
@@ -176,6 +207,7 @@ impl DeploymentSnapshot {
             uid: self.row.uid.clone(),
             replicas: spec.replicas,
             policy: spec.policy,
+            strategy: spec.strategy,
             workload_uid: spec.workload_uid.clone(),
             workload_name: spec.workload.clone(),
             placement_name: spec.placement.clone(),
@@ -183,4 +215,17 @@ impl DeploymentSnapshot {
             location,
         }
     }
+}
+
+/// Time until `span` has passed since a moment; `None` if it has, and for a moment in the future, because a clock was wrong.
+fn time_left(since: Timestamp, span: SignedDuration, now: Timestamp) -> Option<Duration> {
+    let left = span
+        .checked_sub(now.duration_since(since))
+        .filter(|left| *left <= span)?;
+    Duration::try_from(left).ok().filter(|left| !left.is_zero())
+}
+
+/// The shorter of two waits.
+fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
 }

@@ -1,15 +1,19 @@
-//! Status of a deployment: its counts and the conditions Available and `ReplicasReady` (contract: cell.md §2.5).
+//! Status of a deployment: its counts and the conditions Available, `ReplicasReady` and `Progressing` (contract: cell.md §2.5,
+//! serving.md §3).
 
-use super::observe::KnownInstance;
+use super::observe::{KnownInstance, Stalled};
 use crate::{
-    conditions::{Verdict, gates, worst},
-    rollout::{Step, StepReason},
+    conditions::{Verdict, gates, missing_quota_reason, worst},
+    rollout::{Step, StepAction, StepReason, strategy::RolloutStrategy},
 };
 use fedgate_api::{
-    ConditionStatus::{False, True},
+    Condition,
+    ConditionStatus::{False, True, Unknown},
     Reason, ReplicaCounts,
-    conditions::types::{PROGRAMMED, QUOTA_GRANTED, READY, REFERENCED_DATA_READY},
+    conditions::types::{PROGRAMMED, READY, REFERENCED_DATA_READY},
+    names,
 };
+use std::time::Duration;
 
 /// A fault that blocks a deployment regardless of the state of its Instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,11 +36,32 @@ impl Blocker {
     }
 }
 
+/// The rollout of a deployment with a strategy.
+#[derive(Debug, Clone, Copy)]
+pub struct RolloutInputs<'a> {
+    /// How Instances are replaced.
+    pub strategy: RolloutStrategy,
+    /// True if the rollout of the deployment's template was undone: its Instances have the former one.
+    pub undone: bool,
+    /// Generation of the deployment.
+    pub generation: i64,
+    /// The condition Progressing as it was written last.
+    pub progressing: Option<&'a Condition>,
+    /// How long the rollout has made no progress.
+    pub stalled: Option<Stalled>,
+    /// True if the cell's API server refused an object of the deployment.
+    pub refused: bool,
+    /// True if a failed rollout can be undone.
+    pub can_undo: bool,
+}
+
 /// A deployment and its surroundings.
 #[derive(Debug, Clone, Copy)]
 pub struct StatusInputs<'a> {
     /// Number of desired Instances.
     pub desired: u32,
+    /// The rollout of a deployment with a strategy.
+    pub rollout: Option<RolloutInputs<'a>>,
     /// Instances of the deployment, by ordinal.
     pub instances: &'a [&'a KnownInstance],
     /// Remaining steps ([`crate::rollout::plan`]).
@@ -55,12 +80,10 @@ impl KnownInstance {
         self.control.current && made.hash.is_some() && made.applied == made.hash
     }
 
-    /// Reason why the Instance has no quota, if quota has been evaluated.
-    fn lacks_quota(&self) -> Option<Reason> {
-        let instance = &self.row.digest;
-        let granted = instance.condition(QUOTA_GRANTED).filter(|c| c.status != True)?;
-        let reason = Reason::parse(&granted.reason).unwrap_or(Reason::QuotaExceeded);
-        (instance.has_gate(gates::QUOTA) && reason != Reason::PendingEvaluation).then_some(reason)
+    /// Ordinal in the name.
+    fn ordinal(&self) -> Option<u32> {
+        let (_, ordinal) = self.control.name.rsplit_once('-')?;
+        names::ordinal(ordinal)
     }
 
     fn waits_for_data(&self) -> bool {
@@ -71,14 +94,15 @@ impl KnownInstance {
 
 /// The five counters.
 pub fn counts(seen: &StatusInputs<'_>) -> ReplicaCounts {
+    let undone = seen.rollout.is_some_and(|rollout| rollout.undone);
     let count = |which: &dyn Fn(&KnownInstance) -> bool| {
         let count = seen.instances.iter().filter(|instance| which(instance)).count();
         i32::try_from(count).unwrap_or(i32::MAX)
     };
     ReplicaCounts {
         replicas: count(&|_| true),
-        updated_replicas: count(&|i| i.is_updated()),
-        current_replicas: count(&|i| i.is_updated() && i.row.digest.is(PROGRAMMED)),
+        updated_replicas: count(&|i| !undone && i.is_updated()),
+        current_replicas: count(&|i| !undone && i.is_updated() && i.row.digest.is(PROGRAMMED)),
         ready_replicas: count(&|i| i.row.digest.is(READY)),
         desired_replicas: i32::try_from(seen.desired).unwrap_or(i32::MAX),
     }
@@ -87,7 +111,7 @@ pub fn counts(seen: &StatusInputs<'_>) -> ReplicaCounts {
 /// The condition `ReplicasReady`. The message ends with the reason that the next step waits for, if that step waits.
 pub fn replicas_ready(seen: &StatusInputs<'_>) -> Verdict {
     let mut verdict = replicas(seen);
-    if let Some(waits) = waiting(seen)
+    if let Some(waits) = waiting(seen, WaitDetail::Reason)
         && verdict.status != True
     {
         verdict.message = format!("{}; {waits}", verdict.message);
@@ -119,7 +143,9 @@ fn replicas(seen: &StatusInputs<'_>) -> Verdict {
         );
         return Verdict::of(False, Reason::InstanceNameConflict, message);
     }
-    let lacking: Vec<Reason> = seen.instances.iter().filter_map(|i| i.lacks_quota()).collect();
+    let lacking: Vec<Reason> = wanted(seen)
+        .filter_map(|i| missing_quota_reason(&i.row.digest))
+        .collect();
     if !lacking.is_empty() {
         let message = format!(
             "{} of {desired} desired replicas are pending quota",
@@ -149,23 +175,47 @@ fn replicas(seen: &StatusInputs<'_>) -> Verdict {
     Verdict::of(True, Reason::ReplicasAvailable, message)
 }
 
+/// Instances whose ordinal is below the desired number, or whose name has no ordinal.
+fn wanted<'a>(seen: &'a StatusInputs<'_>) -> impl Iterator<Item = &'a KnownInstance> {
+    let instances = seen.instances.iter().copied();
+    instances.filter(|instance| {
+        let ordinal = instance.ordinal();
+        ordinal.is_none_or(|ordinal| ordinal < seen.desired)
+    })
+}
+
+/// Detail of the Instance that the first step waits for, in a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WaitDetail {
+    /// The reason of condition Ready.
+    Reason,
+    /// Reason and message of condition Ready.
+    ReasonAndMessage,
+}
+
 /// Text of the reason that the first step waits for, if that step waits.
-fn waiting(seen: &StatusInputs<'_>) -> Option<String> {
-    let step = seen
-        .steps
-        .first()
-        .filter(|step| step.act == crate::rollout::StepAction::Wait)?;
+fn waiting(seen: &StatusInputs<'_>, detail: WaitDetail) -> Option<String> {
+    let step = seen.steps.first().filter(|step| step.act == StepAction::Wait)?;
     let name = &step.instance;
     let why = match step.why {
         StepReason::NotReady => {
             let instance = seen.instances.iter().find(|i| i.control.name == *name);
             let ready = instance.and_then(|i| i.row.digest.condition(READY));
-            ready.map_or_else(|| Reason::Pending.to_string(), |c| c.reason.clone())
+            match ready {
+                Some(ready) if ready.status == True => "ready for less than minReadySeconds".to_owned(),
+                Some(ready) if detail == WaitDetail::ReasonAndMessage => {
+                    format!("{}: {}", ready.reason, ready.message)
+                }
+                Some(ready) => ready.reason.clone(),
+                None => Reason::Pending.to_string(),
+            }
         }
         StepReason::Terminating => Reason::Stopping.to_string(),
         StepReason::Lost => Reason::NodeLost.to_string(),
         StepReason::NameConflict => Reason::InstanceNameConflict.to_string(),
         StepReason::RollsHeld => Reason::QuotaBackendUnavailable.to_string(),
+        StepReason::Paused => Reason::RolloutPaused.to_string(),
+        StepReason::SurgeWithoutQuota => Reason::SurgeWithoutQuota.to_string(),
         StepReason::Blocked(reason) => reason.to_string(),
         StepReason::Missing
         | StepReason::Stray
@@ -175,6 +225,141 @@ fn waiting(seen: &StatusInputs<'_>) -> Option<String> {
         | StepReason::Labels => return None,
     };
     Some(format!("waiting for {name}: {why}"))
+}
+
+/// The condition `Progressing` of a deployment with a strategy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// The condition.
+    pub verdict: Verdict,
+    /// The number of steps that are left, if every one of them waits for Instances.
+    pub stalled: Option<usize>,
+    /// Time until the progress deadline.
+    pub due: Option<Duration>,
+}
+
+impl From<Verdict> for Progress {
+    fn from(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            stalled: None,
+            due: None,
+        }
+    }
+}
+
+/// The condition `Progressing`; `None` without a strategy, because the peer's deployments do not have this condition.
+pub fn progressing(seen: &StatusInputs<'_>) -> Option<Progress> {
+    let rollout = seen.rollout.as_ref()?;
+    let strategy = rollout.strategy;
+    if seen.suspended {
+        return Some(Verdict::of(Unknown, Reason::Suspended, "the deployment is suspended").into());
+    }
+    if let Some(block) = seen.block.filter(|block| block.reason != Reason::ApplyFailed) {
+        let verdict = block.verdict();
+        return Some(
+            Verdict {
+                status: Unknown,
+                ..verdict
+            }
+            .into(),
+        );
+    }
+    if strategy.paused {
+        let message = "the rollout is paused: no Instance is replaced";
+        return Some(Verdict::of(Unknown, Reason::RolloutPaused, message).into());
+    }
+    if rollout.undone {
+        return Some(Verdict::of(False, Reason::RolloutUndone, undone_message(rollout)).into());
+    }
+    let updated = wanted(seen).filter(|instance| instance.is_updated()).count();
+    let message = format!("{updated}/{} instances are on the latest template", seen.desired);
+    // A rollout that has completed stays complete if an Instance stops being available afterwards.
+    let completed = rollout.is_latest(Reason::RolloutComplete);
+    if completed || steps(seen).next().is_none() {
+        return Some(Verdict::of(True, Reason::RolloutComplete, message).into());
+    }
+    let said = |detail| match waiting(seen, detail) {
+        Some(waits) => format!("{message}; {waits}"),
+        None => message.clone(),
+    };
+    let stalled = stalled_steps(seen, rollout);
+    let due = stalled.map(|left| rollout.deadline_in(left));
+    let verdict = if due.is_some_and(|due| due.is_zero()) {
+        let (deadline, words) = (strategy.deadline.as_secs(), said(WaitDetail::ReasonAndMessage));
+        let next = if strategy.undo_on_failure && !rollout.can_undo {
+            "; no template is known whose rollout completed, so that nothing is undone"
+        } else {
+            ""
+        };
+        let message = format!("no progress for {deadline} s: {words}{next}");
+        Verdict::of(False, Reason::ProgressDeadlineExceeded, message)
+    } else if steps(seen).any(|step| step.why == StepReason::SurgeWithoutQuota) {
+        let message = format!(
+            "quota is not granted for the surge; each instance is deleted before its replacement is created; {message}"
+        );
+        Verdict::of(True, Reason::SurgeWithoutQuota, message)
+    } else {
+        Verdict::of(True, Reason::RolloutProgressing, said(WaitDetail::Reason))
+    };
+    Some(Progress {
+        verdict,
+        stalled,
+        due: due.filter(|due| !due.is_zero()),
+    })
+}
+
+/// The steps of the rollout and of the scale-down.
+fn steps<'a>(seen: &'a StatusInputs<'_>) -> impl Iterator<Item = &'a Step> {
+    seen.steps.iter().filter(|step| step.why != StepReason::Labels)
+}
+
+impl RolloutInputs<'_> {
+    /// True if the condition Progressing of the latest generation has this reason.
+    fn is_latest(&self, reason: Reason) -> bool {
+        self.progressing.is_some_and(|had| {
+            had.reason == reason.as_str() && had.observed_generation == Some(self.generation)
+        })
+    }
+
+    /// Time until the progress deadline of a stalled rollout with so many steps left; zero if it is exceeded.
+    fn deadline_in(&self, left: usize) -> Duration {
+        let deadline = Duration::try_from(self.strategy.deadline).unwrap_or_default();
+        match self.stalled {
+            Some(stalled) if left < stalled.steps => deadline,
+            // The program does not remember the time before its start.
+            _ if self.is_latest(Reason::ProgressDeadlineExceeded) => Duration::ZERO,
+            Some(stalled) => deadline.saturating_sub(stalled.time),
+            None => deadline,
+        }
+    }
+}
+
+/// The message of an undone rollout, with the cause that the condition had before.
+fn undone_message(rollout: &RolloutInputs<'_>) -> String {
+    let undone =
+        "undone: the last template whose rollout completed runs; change the template to try another rollout";
+    match rollout.progressing {
+        Some(had) if rollout.is_latest(Reason::RolloutUndone) => had.message.clone(),
+        Some(had) if had.reason == Reason::ProgressDeadlineExceeded.as_str() => {
+            format!("{}; {undone}", had.message)
+        }
+        _ => format!("the rollout exceeded its progress deadline; {undone}"),
+    }
+}
+
+/// The number of steps that are left if every one of them waits for Instances. A step that is refused waits too. The end of an
+/// Instance, a pause and a hold are no failure of the template.
+fn stalled_steps(seen: &StatusInputs<'_>, rollout: &RolloutInputs<'_>) -> Option<usize> {
+    let goes_on = |step: &Step| {
+        let acts = step.now && step.act != StepAction::Wait && !rollout.refused;
+        let is_excused = matches!(
+            step.why,
+            StepReason::Terminating | StepReason::Lost | StepReason::RollsHeld | StepReason::Blocked(_)
+        );
+        acts || is_excused
+    };
+    (!steps(seen).any(goes_on)).then(|| steps(seen).count())
 }
 
 /// The condition Available.
@@ -218,7 +403,7 @@ fn candidates<'a>(seen: &'a StatusInputs<'_>) -> impl Iterator<Item = Verdict> +
             "referenced ConfigMaps and Secrets are not at the cell yet",
         ),
         any(
-            &|i| i.lacks_quota().is_some(),
+            &|i| missing_quota_reason(&i.row.digest).is_some(),
             Reason::QuotaNotGranted,
             "quota is not granted",
         ),
@@ -238,10 +423,10 @@ mod tests {
     use super::*;
     use crate::{
         index::digest,
-        rollout::{self, Owner, StepAction, labels::Labels},
+        rollout::{self, Owner, labels::Labels},
         writes::read,
     };
-    use fedgate_api::{Condition, ConditionStatus::Unknown};
+    use fedgate_api::conditions::types::QUOTA_GRANTED;
     use jiff::Timestamp;
     use kube::core::DynamicObject;
 
@@ -272,7 +457,9 @@ mod tests {
             owner: Owner::Foreign,
             deleting: false,
             ready: false,
+            available: false,
             served: false,
+            quota_denied: false,
             lost: false,
             current: true,
             labels: Labels::default(),
@@ -286,6 +473,7 @@ mod tests {
     fn seen<'a>(desired: u32, instances: &'a [&'a KnownInstance], steps: &'a [Step]) -> StatusInputs<'a> {
         StatusInputs {
             desired,
+            rollout: None,
             instances,
             steps,
             suspended: false,

@@ -139,7 +139,7 @@ impl Planner<'_> {
         self.patch_instance(json!({"metadata": {"finalizers": all}}), reason)
     }
 
-    /// Deletes Pod and Service of an Instance that is being deleted, then the `NetworkPolicy`, then removes the
+    /// Deletes the Service of an Instance that is being deleted, then the Pod, then the `NetworkPolicy`, then removes the
     /// finalizer.
     pub(super) fn stop(&self) -> Plan<Prepared> {
         // Clients must see Ready turn False before the Pod is deleted: the Instance controller sets it.
@@ -156,10 +156,12 @@ impl Planner<'_> {
         }
         let pod = self.own_pod();
         let mut plan = Plan::default().by(next);
-        if let Some(pod) = pod.filter(|pod| !pod.deleting) {
+        plan.effects.extend(self.detach(&SERVICE));
+        // The Pod is deleted in a later pass than the Service, so that clients leave before the process gets SIGTERM.
+        let deletes_service = !plan.effects.is_empty();
+        if let Some(pod) = pod.filter(|pod| !pod.deleting && !deletes_service) {
             plan.effects.push(self.delete_pod(pod, WriteReason::PodStopped));
         }
-        plan.effects.extend(self.detach(&SERVICE));
         let left = [&SERVICE, &POLICY].map(|kind| self.own_attached(kind).is_some());
         if pod.is_none() {
             // The policy protects the Pod until the Pod is deleted.

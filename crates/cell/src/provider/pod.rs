@@ -154,6 +154,10 @@ pub fn render(
             "imagePullSecrets",
             instance.spec["runtime"]["sandbox"]["imagePullSecrets"].clone(),
         ),
+        (
+            "terminationGracePeriodSeconds",
+            grace_period(&instance.spec["runtime"]["sandbox"]["terminationGracePeriodSeconds"]),
+        ),
         ("nodeSelector", object(&settings.node_selector)),
         ("tolerations", json!(settings.tolerations)),
         ("runtimeClassName", json!(settings.runtime_class)),
@@ -164,6 +168,12 @@ pub fn render(
     let mut metadata = instance.metadata();
     set(&mut metadata, "annotations", object(&settings.annotations));
     Ok(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+}
+
+/// The grace period within the bounds of the Workload's definition. With 0 the API server would delete a Pod without the word of its
+/// node, so that another one could run beside it.
+fn grace_period(seconds: &Value) -> Value {
+    json!(seconds.as_i64().map(|seconds| seconds.clamp(1, 3600)))
 }
 
 fn volumes(instance: &ProvidedInstance<'_>) -> Vec<Value> {
@@ -195,7 +205,16 @@ fn set(into: &mut Value, field: &str, value: Value) {
 
 fn container(of: &Value, limits: &Value, volumes: &[Value], security: Security) -> Value {
     let mut container = json!({"name": of["name"], "image": of["image"]});
-    for field in ["command", "args", "env", "envFrom"] {
+    for field in [
+        "command",
+        "args",
+        "env",
+        "envFrom",
+        "startupProbe",
+        "readinessProbe",
+        "livenessProbe",
+        "lifecycle",
+    ] {
         set(&mut container, field, of[field].clone());
     }
     let ports = entries(&of["ports"])
@@ -250,7 +269,11 @@ mod tests {
                         "ports": [{"name": "http", "port": 8080}],
                         "volumeAttachments": [
                             {"name": "settings", "mountPath": "/etc/web"}, {"name": "raw"}, {"name": "data", "mountPath": "/data"}],
+                        "startupProbe": {"tcpSocket": {"port": 8080}}, "livenessProbe": {"grpc": {"port": 9000}},
+                        "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 1},
+                        "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
                     }],
+                    "terminationGracePeriodSeconds": 10,
                     "imagePullSecrets": [{"name": "pull"}],
                 },
             },
@@ -300,12 +323,16 @@ mod tests {
                         "envFrom": [{"configMapRef": {"name": "web-env"}}],
                         "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
                         "volumeMounts": [{"name": "settings", "mountPath": "/etc/web"}],
+                        "startupProbe": {"tcpSocket": {"port": 8080}}, "livenessProbe": {"grpc": {"port": 9000}},
+                        "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 1},
+                        "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
                         "resources": {"requests": size, "limits": size},
                         "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
                     }],
                     "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
                     "volumes": [spec["volumes"][0], spec["volumes"][1]],
                     "imagePullSecrets": [{"name": "pull"}],
+                    "terminationGracePeriodSeconds": 10,
                     "nodeSelector": {"type": "virtual"},
                     "tolerations": [{"key": "virtual", "operator": "Exists"}],
                     "runtimeClassName": "kraft",

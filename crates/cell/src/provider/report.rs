@@ -136,7 +136,7 @@ pub fn report(pod: Option<&Value>, attempts: u32) -> Report {
         Some("Running") => match exited(pod) {
             Some((name, code)) if attempts > 0 => crashing(name, code, u64::from(attempts)),
             _ => Report::default()
-                .available(False, Reason::Starting, "Instance is starting")
+                .available(False, Reason::Starting, describe_unready_pod(pod))
                 .programmed(True, Reason::Programmed, "Instance has been programmed"),
         },
         Some("Unknown") => Report::default().available(
@@ -168,6 +168,28 @@ fn unplaced(words: &str) -> Report {
         Reason::ProgrammingInProgress,
         message,
     )
+}
+
+/// Names the first container whose startup or readiness probe does not succeed.
+fn describe_unready_pod(pod: &Value) -> String {
+    let probe = |container: &Value| {
+        let name = container["name"].as_str()?;
+        let mut all = entries(&pod["spec"]["containers"]).iter();
+        let of = all.find(|of| of["name"] == name)?;
+        let (field, asked) = if container["started"] == false && of["startup"].is_string() {
+            ("startupProbe", of["startup"].as_str()?)
+        } else if container["ready"] == false {
+            ("readinessProbe", of["readiness"].as_str()?)
+        } else {
+            return None;
+        };
+        Some(format!(
+            "the {field} of container {name} does not succeed: {asked}"
+        ))
+    };
+    containers(pod)
+        .find_map(probe)
+        .unwrap_or_else(|| "Instance is starting".to_owned())
 }
 
 fn starting() -> Report {
@@ -366,6 +388,31 @@ mod tests {
         assert_eq!(words(&Report::suspended()), "False Suspended, False Suspended");
         assert_eq!(words(&Report::stopping()), "False Stopping, False Stopping");
         assert_eq!(words(&Report::unfit(&"x")), configuration);
+    }
+
+    #[test]
+    fn a_pod_that_is_not_ready_names_the_probe_that_does_not_succeed() {
+        let said = |container: Value| {
+            let mut pod = pod("Running", &[container]);
+            pod["spec"]["containers"][0]["startup"] = json!("a connection to port 80");
+            pod["spec"]["containers"][0]["readiness"] = json!("GET /ready at port http");
+            let report = report(Some(&pod), 0);
+            assert_eq!(words(&report), "False Starting, True Programmed, applied");
+            report.available.unwrap().message
+        };
+        assert_eq!(
+            said(json!({"name": "web", "ready": false, "started": false})),
+            "the startupProbe of container web does not succeed: a connection to port 80"
+        );
+        assert_eq!(
+            said(json!({"name": "web", "ready": false})),
+            "the readinessProbe of container web does not succeed: GET /ready at port http"
+        );
+        assert_eq!(said(json!({"name": "web"})), "Instance is starting");
+        assert_eq!(
+            said(json!({"name": "side", "ready": false})),
+            "Instance is starting"
+        );
     }
 
     #[test]

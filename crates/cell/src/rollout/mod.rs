@@ -10,6 +10,7 @@ pub mod hash;
 pub mod labels;
 pub mod make;
 pub mod ordinal;
+pub mod strategy;
 
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use fedgate_api::{ManagementPolicy, Reason};
 use labels::Labels;
 use serde_json::Value;
 use std::sync::Arc;
+use strategy::RolloutStrategy;
 
 /// The fields of a `WorkloadDeployment` that a rollout depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct Deployment {
     pub replicas: Option<u32>,
     /// Order in which Instances are created and deleted.
     pub policy: Policy,
+    /// How Instances are replaced; `None` replaces one at a time, and each ends before its successor is made.
+    pub strategy: Option<RolloutStrategy>,
     /// UID of the Workload.
     pub workload_uid: Arc<str>,
     /// Name of the Workload.
@@ -83,8 +87,12 @@ pub struct RolloutInstance {
     pub deleting: bool,
     /// True if the condition Ready is True.
     pub ready: bool,
+    /// True if the Instance has been ready for as long as the strategy asks.
+    pub available: bool,
     /// True if the condition Ready has ever been True.
     pub served: bool,
+    /// True if the Instance waits because the quota is used up, or the project has none.
+    pub quota_denied: bool,
     /// True if the Instance is being deleted and its node does not confirm the end: steps for other slots do not wait
     /// for it.
     pub lost: bool,
@@ -110,6 +118,8 @@ pub enum RolloutHold {
     Blocked(Reason),
     /// A replacement could not be granted quota now: replacements wait, all other steps continue.
     Rolls,
+    /// The rollout is paused: replacements and the surge wait; all other steps continue.
+    Paused,
 }
 
 /// The action of a step.
@@ -148,7 +158,7 @@ pub enum StepReason {
     FixForward,
     /// The Instance is or has been ready, and the template has changed.
     Roll,
-    /// The Instance is not ready yet.
+    /// The Instance is not available yet.
     NotReady,
     /// The Instance is being deleted.
     Terminating,
@@ -158,6 +168,10 @@ pub enum StepReason {
     NameConflict,
     /// The Instance needs a replacement, but the replacement could not be granted quota now.
     RollsHeld,
+    /// The Instance needs a replacement, but the rollout is paused.
+    Paused,
+    /// Quota for an Instance of the surge was denied: at least one Instance may be unavailable.
+    SurgeWithoutQuota,
     /// The deployment is suspended, or it or the cell's location has a fault.
     Blocked(Reason),
     /// Owner labels are missing or wrong.

@@ -10,8 +10,9 @@ use crate::{
     queries::cells::Moving,
     single_member,
 };
-use fedgate_api::{Reason, keys, names::CityCode};
+use fedgate_api::{Reason, conditions::types::PROGRESSING, keys, names::CityCode};
 use fedgate_engine::{key::Plane, plan::Event, store::table::Row};
+use serde_json::Value;
 
 /// Reasons of conditions that are faults: their tenant gets an Event.
 const FAULTS: [Reason; 19] = [
@@ -79,6 +80,19 @@ pub fn of_conditions(s: &Snapshot, source: &Row<Source>, own: &[OwnCondition]) -
         goes_on.then(|| event(s, source, false, "Resumed", "Federating", message))
     });
     faults.chain(goes_on).collect()
+}
+
+/// The Event for a rollout that failed or was undone. `status` is the status to be written; there is an Event only if its
+/// condition `Progressing` gets another reason.
+pub fn of_rollout(s: &Snapshot, source: &Row<Source>, status: &Value) -> Option<Event> {
+    let mut conditions = status["conditions"].as_array()?.iter();
+    let progressing = conditions.find(|condition| condition["type"] == PROGRESSING)?;
+    let (reason, message) = (progressing["reason"].as_str()?, progressing["message"].as_str()?);
+    let failed = [Reason::ProgressDeadlineExceeded, Reason::RolloutUndone];
+    let failed = failed.into_iter().find(|failed| *failed.as_str() == *reason)?;
+    let had = source.digest.status.condition(PROGRESSING);
+    let is_new = had.is_none_or(|had| *had.reason != *reason);
+    is_new.then(|| event(s, source, true, failed.as_str(), "RollingOut", message.to_owned()))
 }
 
 /// The Event for conditions that the project's API server has dropped.

@@ -111,10 +111,17 @@ fn of_deployment(pair: Pair, deployment: &WorkloadDeployment, at: &str, now: Tim
         .max(pair.placement.scale_settings.min_replicas);
     let (ready, updated) = (counts.ready_replicas, counts.updated_replicas);
     let surplus = counts.replicas > wanted;
-    if acted && ready >= wanted && updated >= wanted && !surplus {
+    let conditions = status.map_or(&[][..], |s| &s.conditions);
+    // With rollout settings, an Instance counts after `minReadySeconds`, which the counts do not tell.
+    let progressing = conditions::find(conditions, types::PROGRESSING);
+    let is_incomplete = progressing.is_some_and(|c| {
+        let is_paused = c.status == ConditionStatus::Unknown;
+        let is_complete = c.reason == Reason::RolloutComplete.as_str();
+        !is_paused && !is_complete && c.observed_generation == generation
+    });
+    if acted && ready >= wanted && updated >= wanted && !surplus && !is_incomplete {
         return Vec::new();
     }
-    let conditions = status.map_or(&[][..], |s| &s.conditions);
     let theirs = WHY.iter().filter_map(|type_| conditions::find(conditions, type_));
     let current = theirs.filter(|c| c.status != ConditionStatus::True && c.observed_generation == generation);
     let said: Vec<Condition> = current.cloned().collect();
@@ -127,7 +134,7 @@ fn of_deployment(pair: Pair, deployment: &WorkloadDeployment, at: &str, now: Tim
     let (reason, message) = if ready < wanted {
         let message = format!("{at}: {ready}/{wanted} instances are ready");
         (Reason::InstancesProvisioning, message)
-    } else if updated < wanted {
+    } else if updated < wanted || !surplus {
         let message = format!("{at}: {updated}/{wanted} instances are on the latest template");
         (Reason::InstancesUpdating, message)
     } else {

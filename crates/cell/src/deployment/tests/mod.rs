@@ -3,6 +3,7 @@
 mod enforced;
 mod executed;
 mod places;
+mod progress;
 
 use super::{decide, observe};
 use crate::{

@@ -2,10 +2,10 @@
 
 use super::{Strings, annotation};
 use crate::{
-    rollout::{Policy, hash},
+    rollout::{Policy, hash, strategy::RolloutStrategy},
     settings::Settings,
 };
-use fedgate_api::{NetworkReference, Place, ScaleSettings, keys, validate};
+use fedgate_api::{NetworkReference, Place, RolloutSettings, ScaleSettings, keys, validate};
 use fedgate_engine::object::entries;
 use kube::core::DynamicObject;
 use serde_json::Value;
@@ -20,6 +20,10 @@ pub struct Deployment {
     pub spec: Result<Arc<Spec>, Arc<str>>,
     /// True if the deployment is suspended.
     pub suspended: bool,
+    /// Hash of the last template whose rollout completed.
+    pub complete_template_hash: Option<Arc<str>>,
+    /// True if the annotation with the hash of an undone template exists.
+    pub has_undone: bool,
     /// Annotation with the expected referenced data, unparsed.
     pub expected: Option<Arc<str>>,
     /// Annotation with the error of the referenced data, unparsed.
@@ -43,12 +47,17 @@ pub struct Spec {
     pub replicas: Option<u32>,
     /// Order in which Instances are created and deleted.
     pub policy: Policy,
+    /// How Instances are replaced.
+    pub strategy: Option<RolloutStrategy>,
     /// Name of the policy, unparsed.
     pub policy_name: Arc<str>,
-    /// The template as JSON text, including fields that this version does not know.
+    /// The template of its Instances as JSON text, including fields that this version does not know: the deployment's template, or,
+    /// if the rollout of that template was undone, the last template whose rollout completed.
     pub template: Arc<str>,
-    /// Hash of the template.
+    /// Hash of that template.
     pub hash: Arc<str>,
+    /// True if the rollout of the deployment's own template was undone.
+    pub undone: bool,
     /// The networks of the template's interfaces, in order.
     pub networks: Vec<NetworkReference>,
     /// True if the template references a `ConfigMap` or Secret.
@@ -65,9 +74,24 @@ const NAMED_FAULTS: usize = 3;
 /// Builds the digest of a `WorkloadDeployment`.
 pub fn deployment(object: &DynamicObject, settings: &Settings, words: &mut Strings) -> Deployment {
     let own = |key| annotation(object, key);
+    let complete = own(keys::COMPLETE_TEMPLATE).and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let written = &object.data["spec"];
+    let spec = match complete
+        .as_ref()
+        .filter(|_| is_undone(written, own(keys::UNDONE)))
+    {
+        Some(complete) => {
+            let mut former = written.clone();
+            former["template"] = complete.clone();
+            spec(&former, true, settings, words)
+        }
+        None => spec(written, false, settings, words),
+    };
     Deployment {
         generation: object.metadata.generation.unwrap_or_default(),
-        spec: spec(&object.data["spec"], settings, words),
+        spec,
+        has_undone: own(keys::UNDONE).is_some(),
+        complete_template_hash: complete.map(|template| words.intern(hash::of(&template).as_str())),
         suspended: own(keys::SUSPENDED) == Some("true"),
         expected: own(keys::EXPECTED_REFERENCED_DATA).map(|text| words.intern(text)),
         data_error: own(keys::REFERENCED_DATA_ERROR).map(|text| words.intern(text)),
@@ -75,7 +99,18 @@ pub fn deployment(object: &DynamicObject, settings: &Settings, words: &mut Strin
     }
 }
 
-fn spec(written: &Value, settings: &Settings, words: &mut Strings) -> Result<Arc<Spec>, Arc<str>> {
+/// True if `onFailure` is `Undo` and annotation `undone` has the hash of the spec's template.
+fn is_undone(spec: &Value, undone: Option<&str>) -> bool {
+    spec["scaleSettings"]["rollout"]["onFailure"] == RolloutSettings::UNDO
+        && undone.is_some_and(|undone| *undone == hash::of(&spec["template"]))
+}
+
+fn spec(
+    written: &Value,
+    undone: bool,
+    settings: &Settings,
+    words: &mut Strings,
+) -> Result<Arc<Spec>, Arc<str>> {
     let spec: fedgate_api::WorkloadDeploymentSpec =
         serde_json::from_value(written.clone()).map_err(|e| Arc::from(format!("spec: {e}")))?;
     let template = &written["template"];
@@ -86,17 +121,27 @@ fn spec(written: &Value, settings: &Settings, words: &mut Strings) -> Result<Arc
         spec.city_code.as_deref().map(&mut text_of),
         spec.location_ref.as_ref().map(|location| text_of(&location.name)),
     );
+    let has_disk = spec
+        .template
+        .spec
+        .volumes
+        .iter()
+        .any(|volume| volume.disk.is_some());
+    let replicas = replicas(scale, settings);
+    let strategy = |settings| RolloutStrategy::of(settings, replicas.unwrap_or_default(), has_disk);
     let place = place.ok_or("spec: neither cityCode nor locationRef is set; set one of them")?;
     Ok(Arc::new(Spec {
         workload: words.intern(spec.workload_ref.name.as_str()),
         workload_uid: words.intern(spec.workload_ref.uid.as_str()),
         placement: words.intern(spec.placement_name.as_str()),
         place,
-        replicas: replicas(scale, settings),
+        replicas,
         policy: Policy::of(&scale.instance_management_policy),
+        strategy: scale.rollout.as_ref().map(strategy),
         policy_name: words.intern(scale.instance_management_policy.0.as_str()),
         template: template.to_string().into(),
         hash: words.intern(hash::of(template).as_str()),
+        undone,
         networks: interfaces.map(|interface| interface.network.clone()).collect(),
         references: references(template),
         faults: faults(&spec, written, settings),

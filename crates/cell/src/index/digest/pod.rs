@@ -73,13 +73,44 @@ fn seen(object: &DynamicObject) -> Value {
     json!({
         "metadata": {"deletionTimestamp": object.metadata.deletion_timestamp,
             "deletionGracePeriodSeconds": object.metadata.deletion_grace_period_seconds},
-        "spec": {"containers": list(&spec["containers"], |c| json!({"name": c["name"], "image": c["image"]}))},
+        "spec": {"containers": list(&spec["containers"], digest_container)},
         "status": {
             "phase": status["phase"], "message": status["message"], "podIP": status["podIP"], "podIPs": addresses,
             "conditions": ready, "unscheduled": unscheduled,
             "containerStatuses": list(&status["containerStatuses"], container),
         },
     })
+}
+
+/// Digest of a container: name, image, and the texts of its startup and readiness probes for condition messages.
+fn digest_container(container: &Value) -> Value {
+    let mut seen = json!({"name": container["name"], "image": container["image"]});
+    for (field, probed) in [("startupProbe", "startup"), ("readinessProbe", "readiness")] {
+        if let Some(text) = describe_probe(&container[field]) {
+            seen[probed] = json!(shortened(&text));
+        }
+    }
+    seen
+}
+
+/// Text of what a probe does; `None` if there is no probe.
+fn describe_probe(probe: &Value) -> Option<String> {
+    let port = |action: &Value| match &action["port"] {
+        Value::String(name) => name.clone(),
+        number => number.to_string(),
+    };
+    let action = |field: &str| Some(&probe[field]).filter(|action| action.is_object());
+    if let Some(http) = action("httpGet") {
+        let path = http["path"].as_str().unwrap_or("/");
+        return Some(format!("GET {path} at port {}", port(http)));
+    }
+    if let Some(tcp) = action("tcpSocket") {
+        return Some(format!("a connection to port {}", port(tcp)));
+    }
+    if let Some(grpc) = action("grpc") {
+        return Some(format!("gRPC at port {}", port(grpc)));
+    }
+    action("exec").map(|_| "exec of its command".to_owned())
 }
 
 fn shortened(text: &str) -> String {
@@ -111,11 +142,17 @@ fn container(of: &Value) -> Value {
         }
         _ => Value::Null,
     };
-    json!({
+    let mut seen = json!({
         "name": of["name"], "restartCount": of["restartCount"],
         "state": {"waiting": waiting, "terminated": ended(&of["state"])},
         "lastState": {"terminated": ended(&of["lastState"])},
-    })
+    });
+    for field in ["ready", "started"] {
+        if of[field] == false {
+            seen[field] = json!(false);
+        }
+    }
+    seen
 }
 
 /// A Service or `NetworkPolicy` of an Instance.
@@ -163,4 +200,35 @@ pub fn network_policy_spec(spec: &Value) -> Value {
         spec["ingress"] = json!([]);
     }
     spec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_is_described_by_its_action() {
+        for (probe, expected) in [
+            (
+                json!({"httpGet": {"path": "/ready", "port": "http"}}),
+                Some("GET /ready at port http"),
+            ),
+            (
+                json!({"httpGet": {"port": 80}, "periodSeconds": 1}),
+                Some("GET / at port 80"),
+            ),
+            (
+                json!({"tcpSocket": {"port": 5432}}),
+                Some("a connection to port 5432"),
+            ),
+            (json!({"grpc": {"port": 9000}}), Some("gRPC at port 9000")),
+            (
+                json!({"exec": {"command": ["cat", "/secret"]}}),
+                Some("exec of its command"),
+            ),
+            (Value::Null, None),
+        ] {
+            assert_eq!(describe_probe(&probe).as_deref(), expected, "{probe}");
+        }
+    }
 }

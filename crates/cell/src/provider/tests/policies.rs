@@ -55,8 +55,8 @@ fn a_policy_comes_before_the_pod_is_mended_and_goes_after_it() {
         settle_with(&mut fixture, &on()),
         [
             "cell: patch instances/status web-0: instance_report",
-            "cell: delete pods web-0: pod_stopped",
-            "cell: delete services web-0: service_stopped"
+            "cell: delete services web-0: service_stopped",
+            "cell: delete pods web-0: pod_stopped"
         ]
     );
     fixture.lost(&Cell, TableId::Pods, NS, "web-0");

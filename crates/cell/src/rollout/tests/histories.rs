@@ -10,7 +10,7 @@ use proptest::prelude::*;
 enum Event {
     /// Plans, and executes the steps that are due.
     Pass,
-    /// The n-th Instance becomes ready, unless its template is broken.
+    /// The n-th Instance becomes ready, unless its template is broken. With a strategy it becomes available the next time.
     Ready(usize),
     Unready(usize),
     /// The n-th Instance never becomes ready again.
@@ -23,6 +23,10 @@ enum Event {
     },
     Scale(u32),
     Policy(Policy),
+    /// Another strategy: surge and unavailable Instances.
+    Strategy(Option<(u32, u32)>),
+    /// The n-th Instance is refused quota, unless it has been ready.
+    Denied(usize),
     Hold(Option<RolloutHold>),
     /// A label of the n-th Instance is removed or changed manually.
     Meddle(usize, Option<u8>),
@@ -44,8 +48,11 @@ fn event() -> impl Strategy<Value = Event> {
         1 => prop_oneof![
             Just(Policy::OrderedReady), Just(Policy::Parallel), Just(Policy::Unsupported)
         ].prop_map(Event::Policy),
+        1 => proptest::option::of((0..4u32, 0..3u32)).prop_map(Event::Strategy),
+        1 => (0..8usize).prop_map(Event::Denied),
         1 => prop_oneof![
-            Just(None), Just(Some(RolloutHold::Blocked(Reason::Suspended))), Just(Some(RolloutHold::Rolls))
+            Just(None), Just(Some(RolloutHold::Blocked(Reason::Suspended))), Just(Some(RolloutHold::Rolls)),
+            Just(Some(RolloutHold::Paused))
         ].prop_map(Event::Hold),
         1 => (0..8usize, proptest::option::of(0..6u8)).prop_map(|(n, to)| Event::Meddle(n, to)),
         1 => (0..5u32).prop_map(Event::ByHand),
@@ -93,7 +100,9 @@ impl Cell {
             owner,
             deleting: false,
             ready: false,
+            available: false,
             served: false,
+            quota_denied: false,
             lost: false,
             current: true,
             labels,
@@ -115,13 +124,20 @@ impl Cell {
         match event {
             Event::Pass => self.pass(),
             Event::Ready(n) if *n < count => {
-                self.instances[*n].ready = !self.broken[*n] && !self.instances[*n].deleting;
-                self.instances[*n].served |= self.instances[*n].ready;
+                let instance = &mut self.instances[*n];
+                let had = instance.ready || self.deployment.strategy.is_none();
+                instance.ready = !self.broken[*n] && !instance.deleting && !instance.quota_denied;
+                instance.available = instance.ready && had;
+                instance.served |= instance.ready;
             }
-            Event::Unready(n) if *n < count => self.instances[*n].ready = false,
+            Event::Unready(n) if *n < count => self.stops(*n),
             Event::Dies(n) if *n < count => {
-                self.instances[*n].ready = false;
+                self.stops(*n);
                 self.broken[*n] = true;
+            }
+            Event::Denied(n) if *n < count => {
+                self.instances[*n].quota_denied =
+                    !self.instances[*n].served && !self.instances[*n].quota_denied;
             }
             Event::Gone(n) if *n < count && self.instances[*n].deleting => self.remove(*n),
             Event::Template { broken } => {
@@ -130,6 +146,12 @@ impl Cell {
             }
             Event::Scale(replicas) => self.deployment.replicas = Some(*replicas),
             Event::Policy(policy) => self.deployment.policy = *policy,
+            Event::Strategy(limits) => {
+                self.deployment.strategy = limits.map(|(surge, unavailable)| strategy(surge, unavailable));
+                if limits.is_none() {
+                    self.instances.iter_mut().for_each(|i| i.available = i.ready);
+                }
+            }
             Event::Hold(hold) => self.hold = *hold,
             Event::Meddle(n, to) if *n < count => {
                 let labels = &mut self.instances[*n].labels;
@@ -147,8 +169,18 @@ impl Cell {
                 self.made += 1;
                 self.deployment.uid = uid;
             }
-            Event::Ready(_) | Event::Unready(_) | Event::Dies(_) | Event::Gone(_) | Event::Meddle(..) => {}
+            Event::Ready(_)
+            | Event::Unready(_)
+            | Event::Dies(_)
+            | Event::Denied(_)
+            | Event::Gone(_)
+            | Event::Meddle(..) => {}
         }
+    }
+
+    fn stops(&mut self, n: usize) {
+        self.instances[n].ready = false;
+        self.instances[n].available = false;
     }
 
     /// Executes the steps that are due, and checks each step against the state that it was planned from.
@@ -161,7 +193,10 @@ impl Cell {
                     let labels = self.deployment.labels(ordinal);
                     self.insert(&step.instance, self.own(), labels.into_iter().collect());
                 }
-                StepAction::Delete { uid, .. } => self.by_uid(&uid).deleting = true,
+                StepAction::Delete { uid, .. } => {
+                    let instance = self.by_uid(&uid);
+                    (instance.deleting, instance.ready, instance.available) = (true, false, false);
+                }
                 StepAction::PatchLabels { uid, patch } => {
                     let labels = &mut self.by_uid(&uid).labels;
                     for (key, value) in patch.as_object().unwrap() {
@@ -220,8 +255,14 @@ impl Cell {
             "a hold holds every replacement"
         );
         let served: Vec<&&RolloutInstance> = replaced.iter().filter(|i| i.served).collect();
-        assert!(served.len() <= 1, "one that has served is replaced at a time");
-        if !served.is_empty() {
+        let limits = self.limits();
+        assert!(
+            served.len() <= limits.map_or(1, |(at_once, _)| at_once),
+            "no more Instances that have served are replaced at a time than the strategy says"
+        );
+        if let Some((at_once, unavailable)) = limits {
+            self.check_available(&now, at_once, unavailable);
+        } else if !served.is_empty() {
             assert_eq!(replaced.len(), 1, "and nothing else meanwhile");
             let fine: std::collections::BTreeSet<u32> = self
                 .instances
@@ -235,7 +276,7 @@ impl Cell {
                 "nothing that was made of the present template is on its way"
             );
         }
-        if served.iter().any(|i| i.ready) {
+        if limits.is_none() && served.iter().any(|i| i.ready) {
             assert!(
                 self.instances.iter().all(|i| !wanted(i) || i.ready || !alone(i)),
                 "one that is ready goes when all are"
@@ -250,6 +291,64 @@ impl Cell {
                 );
             }
         }
+    }
+
+    /// How many Instances may be replaced at once and be unavailable; `None` without a strategy.
+    fn limits(&self) -> Option<(usize, usize)> {
+        let strategy = self.deployment.strategy?;
+        let own = self.own();
+        let beyond = |i: &&RolloutInstance| {
+            i.owner == own && !i.deleting && ordinal::of(NAME, i).is_some_and(|n| n >= self.wanted())
+        };
+        let is_denied = self
+            .instances
+            .iter()
+            .filter(beyond)
+            .any(|i| i.quota_denied && i.current);
+        let unavailable = strategy.max_unavailable.max(u32::from(is_denied)) as usize;
+        let at_once = match self.deployment.policy {
+            Policy::Parallel => unavailable.max(strategy.max_surge as usize),
+            _ => 1,
+        };
+        Some((at_once, unavailable))
+    }
+
+    /// Checks that a pass leaves as many available Instances as the strategy asks for, and makes no more of them than it allows.
+    fn check_available(&self, now: &[&Step], at_once: usize, unavailable: usize) {
+        let own = self.own();
+        let by_ordinal = |i: &&RolloutInstance| i.owner == own && ordinal::of(NAME, i).is_some();
+        let slots: std::collections::BTreeSet<Option<u32>> = self
+            .instances
+            .iter()
+            .filter(by_ordinal)
+            .filter(|i| i.available)
+            .map(|i| ordinal::of(NAME, i))
+            .collect();
+        let ends = |step: &&&Step| {
+            let ended = self
+                .instances
+                .iter()
+                .filter(by_ordinal)
+                .find(|i| i.name == step.instance);
+            step.why != StepReason::Stray
+                && matches!(step.act, StepAction::Delete { .. })
+                && ended.is_some_and(|i| i.available)
+        };
+        let ended = now.iter().filter(ends).count();
+        let needed = (self.wanted() as usize).saturating_sub(unavailable);
+        assert!(
+            ended == 0 || slots.len() >= needed + ended,
+            "{ended} of {} available Instances end, {needed} are needed",
+            slots.len()
+        );
+        let surge = self.deployment.strategy.map_or(0, |strategy| strategy.max_surge);
+        for step in now {
+            if let StepAction::Create(n) = step.act {
+                assert!(n < self.wanted() + surge, "{step:?} is beyond the surge");
+            }
+        }
+        let rolled = now.iter().filter(|step| step.why == StepReason::Roll).count();
+        assert!(rolled <= at_once, "{rolled} are rolled at once");
     }
 
     /// Removes holds, an unsupported policy and foreign objects, applies a good template and runs until the plan is
@@ -269,6 +368,8 @@ impl Cell {
                 self.remove(n);
             }
             for n in 0..self.instances.len() {
+                self.instances[n].quota_denied = false;
+                self.apply(&Event::Ready(n));
                 self.apply(&Event::Ready(n));
             }
             if self.plan().is_empty() {
@@ -294,7 +395,8 @@ proptest! {
         let before = cell.instances.len();
         let passes = cell.settle();
         let wanted = cell.wanted() as usize;
-        prop_assert!(passes <= 2 * before + 2 * wanted + 2, "{passes} passes from {before} to {wanted} Instances");
+        let surge = cell.deployment.strategy.map_or(0, |strategy| 2 * (strategy.max_surge as usize + wanted));
+        prop_assert!(passes <= 2 * before + 2 * wanted + 2 + surge, "{passes} passes from {before} to {wanted} Instances");
         let mut ordinals: Vec<_> = cell.instances.iter().map(|i| ordinal::of(NAME, i)).collect();
         ordinals.sort_unstable();
         prop_assert_eq!(ordinals, (0..cell.wanted()).map(Some).collect::<Vec<_>>());

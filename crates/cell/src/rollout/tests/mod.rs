@@ -3,11 +3,14 @@
 mod histories;
 mod making;
 mod scenarios;
+mod surge;
 
 use super::{
     Deployment, Owner, Policy, RolloutHold, RolloutInstance, Step, StepAction, labels::Labels, ordinal, plan,
+    strategy::RolloutStrategy,
 };
 use fedgate_api::keys;
+use jiff::SignedDuration;
 use std::sync::Arc;
 
 const NAME: &str = "web-us-dfw";
@@ -19,6 +22,7 @@ fn deployment(replicas: u32) -> Deployment {
         uid: UID.into(),
         replicas: Some(replicas),
         policy: Policy::OrderedReady,
+        strategy: None,
         workload_uid: "uid-workload".into(),
         workload_name: "web".into(),
         placement_name: "us".into(),
@@ -41,7 +45,9 @@ fn ready(n: u32) -> RolloutInstance {
         owner: Owner::Deployment(UID.into()),
         deleting: false,
         ready: true,
+        available: true,
         served: true,
+        quota_denied: false,
         lost: false,
         current: true,
         labels: labels(n),
@@ -52,6 +58,7 @@ fn ready(n: u32) -> RolloutInstance {
 fn unready(n: u32) -> RolloutInstance {
     RolloutInstance {
         ready: false,
+        available: false,
         served: false,
         ..ready(n)
     }
@@ -61,6 +68,7 @@ fn unready(n: u32) -> RolloutInstance {
 fn down(n: u32) -> RolloutInstance {
     RolloutInstance {
         ready: false,
+        available: false,
         ..ready(n)
     }
 }
@@ -111,4 +119,16 @@ fn text(step: &Step) -> String {
     };
     let mark = if step.now { "*" } else { "" };
     format!("{act} {}{mark} ({:?})", step.instance, step.why)
+}
+
+/// A strategy with these numbers of surge and unavailable Instances.
+fn strategy(max_surge: u32, max_unavailable: u32) -> RolloutStrategy {
+    RolloutStrategy {
+        max_surge,
+        max_unavailable: max_unavailable.max(u32::from(max_surge == 0)),
+        min_ready: SignedDuration::ZERO,
+        deadline: SignedDuration::from_mins(10),
+        paused: false,
+        undo_on_failure: false,
+    }
 }

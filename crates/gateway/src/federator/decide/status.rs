@@ -268,6 +268,7 @@ fn write_status(
         let status = render_status(&base, counters, &own_types, own, had, generation, now.wall);
         (own, status)
     };
+    let rollout = events::of_rollout(s, source, &status);
     let resource = &s.profile().resource;
     let body = json!({
         "apiVersion": resource.api_version,
@@ -280,6 +281,7 @@ fn write_status(
     effect.endpoint = Endpoint::Status;
     let mut plan = Plan::one(effect);
     plan.notes.extend(events::of_conditions(s, source, own));
+    plan.notes.extend(rollout);
     CopyStep::Act(Box::new(Act::new(plan, written(p, memory))))
 }
 

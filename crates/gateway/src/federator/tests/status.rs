@@ -269,3 +269,37 @@ async fn what_the_hub_refuses_around_a_copy_is_said() {
         ]
     );
 }
+
+#[tokio::test]
+async fn a_rollout_that_failed_or_was_undone_is_an_event_once() {
+    let progressing = |status: &str, reason: &str| {
+        json!({"replicas": 1, "conditions": [{"type": "Progressing", "status": status, "reason": reason,
+            "message": "no progress for 600 s", "lastTransitionTime": "2026-05-04T09:00:00Z"}]})
+    };
+    let told = |here: Value, hub: Value| {
+        let (mut d, mut c) = (deployment(), hub_copy());
+        d["status"] = here;
+        c["status"] = hub;
+        let step = decide(&snapshot(&d, Some(&c)), &mut Memory::default(), &SETTINGS, now());
+        let Action::Apply(plan) = step else {
+            panic!("{step:?}")
+        };
+        let notes = plan.notes.into_iter();
+        notes.map(|note| (note.reason, note.message)).collect::<Vec<_>>()
+    };
+    let goes_on = progressing("True", "RolloutProgressing");
+    let failed = progressing("False", "ProgressDeadlineExceeded");
+    let event = |reason: &str| vec![(reason.to_owned(), "no progress for 600 s".to_owned())];
+    assert_eq!(
+        told(goes_on.clone(), failed.clone()),
+        event("ProgressDeadlineExceeded")
+    );
+    assert_eq!(
+        told(failed.clone(), progressing("False", "RolloutUndone")),
+        event("RolloutUndone")
+    );
+    let mut more = failed.clone();
+    more["replicas"] = json!(2);
+    assert_eq!(told(failed, more), []);
+    assert_eq!(told(json!({}), goes_on), []);
+}

@@ -3,7 +3,7 @@
 
 use super::{Strings, cut, template_digest};
 use fedgate_api::{
-    Condition, ConditionStatus, ReplicaCounts, WorkloadDeploymentSpec, WorkloadDeploymentStatus,
+    Condition, ConditionStatus, Reason, ReplicaCounts, WorkloadDeploymentSpec, WorkloadDeploymentStatus,
     conditions::{self, types},
     keys,
 };
@@ -14,7 +14,12 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Conditions of a deployment that explain why nothing serves; of equal ones the first counts.
-pub const WHY: [&str; 3] = [types::AVAILABLE, types::REFERENCED_DATA_READY, types::FEDERATED];
+pub const WHY: [&str; 4] = [
+    types::AVAILABLE,
+    types::PROGRESSING,
+    types::REFERENCED_DATA_READY,
+    types::FEDERATED,
+];
 
 /// The workload controller's digest of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,7 +36,7 @@ pub struct Rollup {
     pub available: bool,
     /// True if the status is of the latest generation.
     pub acted: bool,
-    /// The conditions of [`WHY`] that are not True.
+    /// The conditions of [`WHY`] that are not True, and Progressing if the rollout goes on.
     pub why: Box<[FalseCondition]>,
 }
 
@@ -76,7 +81,10 @@ impl Rollup {
             available,
             acted: latest(status.observed_generation),
             why: why
-                .filter(|(_, c)| c.status != ConditionStatus::True)
+                .filter(|(kind, c)| {
+                    let goes_on = *kind == types::PROGRESSING && c.reason != Reason::RolloutComplete.as_str();
+                    c.status != ConditionStatus::True || goes_on
+                })
                 .map(|(kind, c)| FalseCondition {
                     kind,
                     status: c.status,

@@ -256,3 +256,45 @@ fn a_status_of_an_older_version_gets_the_condition_with_its_next_change() {
     let types: Vec<_> = placements[0].conditions.iter().map(|c| &c.type_).collect();
     assert_eq!(types, [types::AVAILABLE], "of the Workload alone");
 }
+
+/// The deployment has all its Instances, and its condition Progressing has this status and reason.
+fn progresses(d: &mut WorkloadDeployment, status: ConditionStatus, reason: &str) {
+    let all = [
+        ("Available", ConditionStatus::True, "StableInstanceFound"),
+        ("Progressing", status, reason),
+        ("Federated", ConditionStatus::True, "Delivered"),
+    ];
+    report(d, &all, DONE);
+}
+
+#[test]
+fn a_workload_is_ready_once_its_rollouts_are_complete_and_stalled_if_one_has_failed() {
+    let mut s = done(&[("us", &["DFW"])]);
+    let (yes, no_status, unknown) = (
+        ConditionStatus::True,
+        ConditionStatus::False,
+        ConditionStatus::Unknown,
+    );
+    let current = || ("Current", (yes, "ReplicasAvailable".to_owned()));
+    let updating = || ("InProgress", no("InstancesUpdating"));
+    for (n, (status, reason, expected)) in [
+        (yes, "RolloutProgressing", updating()),
+        (unknown, "RolloutPaused", current()),
+        (yes, "SurgeWithoutQuota", updating()),
+        (
+            no_status,
+            "ProgressDeadlineExceeded",
+            ("Failed", no("ProgressDeadlineExceeded")),
+        ),
+        (yes, "RolloutComplete", current()),
+        (no_status, "RolloutUndone", ("Failed", no("RolloutUndone"))),
+        (yes, "RolloutComplete", current()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        progresses(&mut s.deployments[0], status, reason);
+        step(&mut s, 10 + i64::try_from(n).unwrap());
+        assert_eq!((kstatus(&s.workload), ready(&s)), expected, "{reason}");
+    }
+}
