@@ -118,6 +118,39 @@ pub(crate) enum RolloutCommand {
     Undo(UndoArgs),
     /// Replace all instances, one at a time in each city
     Restart(RestartArgs),
+    /// Pause the rollouts of a workload
+    Pause(PauseArgs),
+    /// Resume the paused rollouts of a workload
+    Resume(ResumeArgs),
+}
+
+/// Arguments of `rollout pause`.
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    /// Name of the workload
+    pub(crate) name: String,
+    /// The placement; default: every one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) placement: Option<String>,
+    /// Show the result, and write nothing
+    #[arg(long, value_enum, value_name = "HOW", default_value = "none")]
+    pub(crate) dry_run: DryRun,
+    /// The reason, kept in the history
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) reason: String,
+}
+
+/// Arguments of `rollout resume`.
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// Name of the workload
+    pub(crate) name: String,
+    /// The placement; default: every one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) placement: Option<String>,
+    /// Flags of all changes.
+    #[command(flatten)]
+    pub(crate) change: ChangeArgs,
 }
 
 /// Arguments of `rollout status`.

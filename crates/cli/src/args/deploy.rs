@@ -1,9 +1,10 @@
 //! Arguments of `deploy`: the flags that name fields of a Workload, and how their values are parsed. `change/fields.rs` sets the
 //! fields.
 
-use super::{changes::ChangeArgs, number};
+use super::{changes::ChangeArgs, duration, number};
 use clap::Args;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Path of a container, for errors.
 const CONTAINER_PATH: &str = "spec.template.spec.runtime.sandbox.containers[]";
@@ -80,6 +81,27 @@ pub(crate) struct DeployFlags {
     /// A label of the instances; KEY- removes it
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub(crate) label: Vec<Edit>,
+    /// Readiness probe: an instance is ready while GET PATH at PORT succeeds
+    #[arg(long, value_name = "PATH:PORT", value_parser = http_probe)]
+    pub(crate) health_http: Option<Value>,
+    /// Instances beyond --min during a rollout; 0 deletes each instance before its replacement is created. On creation 1
+    #[arg(long, value_name = "NUMBER|PERCENT%", value_parser = int_or_percent)]
+    pub(crate) max_surge: Option<Value>,
+    /// Time that a new instance is ready before the next one is replaced
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) min_ready: Option<Duration>,
+    /// Answer to a rollout that exceeds its progress deadline (10m): hold keeps it, undo runs the last template whose rollout completed
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) on_failure: Option<OnFailure>,
+}
+
+/// Answer to a rollout that exceeds its progress deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OnFailure {
+    /// Keep the rollout as it is
+    Hold,
+    /// Run the last template whose rollout completed
+    Undo,
 }
 
 impl DeployFlags {
@@ -88,6 +110,7 @@ impl DeployFlags {
         let container = |field: &str| format!("{CONTAINER_PATH}.{field}");
         let placement = |field: &str| format!("spec.placements[].{field}");
         let template = |field: &str| format!("spec.template.{field}");
+        let rollout = |field: &str| placement(&format!("scaleSettings.rollout.{field}"));
         let all = [
             (self.image.is_some(), "--image", container("image")),
             (!self.city.is_empty(), "--city", placement("cityCodes")),
@@ -122,6 +145,18 @@ impl DeployFlags {
                 container("envFrom"),
             ),
             (!self.label.is_empty(), "--label", template("metadata.labels")),
+            (
+                self.health_http.is_some(),
+                "--health-http",
+                container("readinessProbe"),
+            ),
+            (self.max_surge.is_some(), "--max-surge", rollout("maxSurge")),
+            (
+                self.min_ready.is_some(),
+                "--min-ready",
+                rollout("minReadySeconds"),
+            ),
+            (self.on_failure.is_some(), "--on-failure", rollout("onFailure")),
         ];
         let given = all.into_iter().filter(|(is_given, ..)| *is_given);
         given.map(|(_, flag, field)| (flag, field))
@@ -181,6 +216,30 @@ pub(crate) fn port(text: &str) -> Result<Edit, String> {
     Ok(Edit { name, entry })
 }
 
+/// Parses `PATH:PORT`; the port is a number or a name.
+fn http_probe(text: &str) -> Result<Value, String> {
+    let found = text.rsplit_once(':');
+    let (path, port) = found
+        .filter(|(path, port)| path.starts_with('/') && !port.is_empty())
+        .ok_or_else(|| format!("{text:?} is not PATH:PORT, such as /ready:8080"))?;
+    let port = port
+        .parse::<u16>()
+        .map_or_else(|_| json!(port), |port| json!(port));
+    Ok(json!({"httpGet": {"path": path, "port": port}}))
+}
+
+/// Parses a number from 0 to 1000, or a percentage from 0% to 100%.
+fn int_or_percent(text: &str) -> Result<Value, String> {
+    let percentage = text.strip_suffix('%').map(str::parse::<u8>);
+    match (percentage, text.parse::<u16>()) {
+        (Some(Ok(0..=100)), _) => Ok(json!(text)),
+        (None, Ok(number @ 0..=1000)) => Ok(json!(number)),
+        _ => Err(format!(
+            "{text:?} is neither a number up to 1000 nor a percentage such as 25%"
+        )),
+    }
+}
+
 fn removal(text: &str) -> Option<Edit> {
     let name = text
         .strip_suffix('-')
@@ -208,6 +267,22 @@ mod tests {
         assert_eq!(pair("A-"), edit("A", None));
         assert!(pair("A").is_err() && pair("=x").is_err() && pair("-").is_err());
         assert_eq!(source("cfg-", "secretRef"), edit("cfg", None));
+        assert_eq!(
+            http_probe("/ready:http"),
+            Ok(json!({"httpGet": {"path": "/ready", "port": "http"}}))
+        );
+        assert_eq!(http_probe("/a:b:80").unwrap()["httpGet"]["port"], 80);
+        assert!(http_probe("8080").is_err() && http_probe("/:").is_err() && http_probe("a:1").is_err());
+        assert_eq!(
+            (int_or_percent("3"), int_or_percent("25%")),
+            (Ok(json!(3)), Ok(json!("25%")))
+        );
+        assert!(
+            int_or_percent("101%").is_err()
+                && int_or_percent("1001").is_err()
+                && int_or_percent("-1").is_err()
+                && int_or_percent("x").is_err()
+        );
         assert!(
             port("0").is_err() && port("65536").is_err() && port("80/http").is_err() && port("=80").is_err()
         );

@@ -5,6 +5,7 @@ pub(crate) const DEPLOY: &str = "\
 Examples:
   kubectl compute deploy web --image nginx:1.27 --city DFW,LHR --port http=80
   kubectl compute deploy web --min 3 --env LOG=debug --env OLD-
+  kubectl compute deploy web --health-http /ready:http --min-ready 10s --on-failure undo
   kubectl compute deploy -f web.yaml --yes";
 
 /// Examples of `diff`.
@@ -20,7 +21,8 @@ pub(crate) const ROLLOUT: &str = "\
 Examples:
   kubectl compute rollout web
   kubectl compute rollout history web --revision 2
-  kubectl compute rollout undo web --to-revision 2";
+  kubectl compute rollout undo web --to-revision 2
+  kubectl compute rollout pause web";
 
 /// Examples of `trace`.
 pub(crate) const TRACE: &str = "\

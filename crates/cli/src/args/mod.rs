@@ -6,10 +6,10 @@ mod deploy;
 mod examples;
 
 pub(crate) use changes::{
-    ChangeArgs, DestroyArgs, DryRun, HistoryArgs, RestartArgs, RolloutArgs, RolloutCommand,
-    RolloutStatusArgs, ScaleArgs, UndoArgs,
+    ChangeArgs, DestroyArgs, DryRun, HistoryArgs, PauseArgs, RestartArgs, ResumeArgs, RolloutArgs,
+    RolloutCommand, RolloutStatusArgs, ScaleArgs, UndoArgs,
 };
-pub(crate) use deploy::{DeployArgs, DeployFlags, Edit};
+pub(crate) use deploy::{DeployArgs, DeployFlags, Edit, OnFailure};
 #[cfg(test)]
 pub(crate) use deploy::{pair, port, variable};
 

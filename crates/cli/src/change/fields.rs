@@ -2,11 +2,11 @@
 
 use super::intent::{CONTAINERS, PLACEMENTS, chosen, items_mut, set_minimum};
 use crate::{
-    args::{DeployFlags, Edit},
+    args::{DeployFlags, Edit, OnFailure},
     error::Error,
     manifest::field_mut,
 };
-use fedgate_api::API_VERSION;
+use fedgate_api::{API_VERSION, RolloutSettings};
 use serde_json::{Value, json};
 
 /// Names and values on creation, where no flag gives them.
@@ -42,10 +42,18 @@ impl DeployFlags {
                     "networkInterfaces": [{"network": {"name": or(&self.network, NETWORK)}}],
                 }},
                 "placements": [{"name": placement,
-                    "scaleSettings": {"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"}}],
+                    "scaleSettings": {"minReplicas": 1, "instanceManagementPolicy": "OrderedReady",
+                        "rollout": {"maxSurge": 1}}}],
             },
         });
         self.apply(name, &mut workload)?;
+        let scale = &mut workload["spec"]["placements"][0]["scaleSettings"];
+        // `--max-surge 0` alone leaves `rollout` out, because a server without this field refuses a strict write that has it.
+        if scale["rollout"] == json!({"maxSurge": 0})
+            && let Some(scale) = scale.as_object_mut()
+        {
+            scale.remove("rollout");
+        }
         Ok(workload)
     }
 
@@ -84,13 +92,27 @@ impl DeployFlags {
 
     fn place(&self, name: &str, workload: &mut Value) -> Result<(), Error> {
         let is_named = !self.city.is_empty() || !self.location.is_empty();
-        if !is_named && self.min.is_none() && self.placement.is_none() {
+        let rollout = [
+            ("maxSurge", self.max_surge.clone()),
+            (
+                "minReadySeconds",
+                self.min_ready.map(|time| json!(time.as_secs())),
+            ),
+            ("onFailure", self.on_failure.map(|what| json!(what.word()))),
+        ];
+        let has_rollout_flag = rollout.iter().any(|(_, value)| value.is_some());
+        if !is_named && !has_rollout_flag && self.min.is_none() && self.placement.is_none() {
             return Ok(());
         }
         let placements = items_mut(workload, PLACEMENTS);
         let at = chosen(placements, name, self.placement.as_deref(), "placement")?;
         let placement = &mut placements[at];
         set_places(placement, name, &self.city, &self.location)?;
+        for (field, value) in rollout {
+            if let Some(value) = value {
+                *field_mut(placement, &["scaleSettings", "rollout", field]) = value;
+            }
+        }
         match self.min {
             Some(minimum) => set_minimum(placement, minimum),
             None => Ok(()),
@@ -105,7 +127,7 @@ impl DeployFlags {
             ("envFrom", "/secretRef/name", &self.env_from_secret),
         ];
         let is_edited = lists.iter().any(|(.., edits)| !edits.is_empty());
-        if self.image.is_none() && self.container.is_none() && !is_edited {
+        if self.image.is_none() && self.container.is_none() && self.health_http.is_none() && !is_edited {
             return Ok(());
         }
         let machine = workload.pointer("/spec/template/spec/runtime/virtualMachine");
@@ -119,12 +141,25 @@ impl DeployFlags {
         if let Some(image) = &self.image {
             *field_mut(container, &["image"]) = json!(image);
         }
+        if let Some(probe) = &self.health_http {
+            *field_mut(container, &["readinessProbe"]) = probe.clone();
+        }
         for (list, key, edits) in lists {
             for edit in edits {
                 edit_list(container, list, key, edit);
             }
         }
         Ok(())
+    }
+}
+
+impl OnFailure {
+    /// The value of the field.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Hold => RolloutSettings::HOLD,
+            Self::Undo => RolloutSettings::UNDO,
+        }
     }
 }
 
@@ -237,6 +272,26 @@ mod tests {
                 format!(
                     "- {container}.ports[p8080]: {{\"name\":\"p8080\",\"port\":8080,\"protocol\":\"TCP\"}}"
                 )
+            ]
+        );
+        assert_eq!(
+            lines(|flags| {
+                flags.placement = Some("eu".to_owned());
+                flags.max_surge = Some(json!("50%"));
+                flags.min_ready = Some(std::time::Duration::from_secs(90));
+                flags.on_failure = Some(OnFailure::Undo);
+            }),
+            [
+                "+ spec.placements[eu].scaleSettings.rollout.maxSurge: 50%",
+                "+ spec.placements[eu].scaleSettings.rollout.minReadySeconds: 90",
+                "+ spec.placements[eu].scaleSettings.rollout.onFailure: Undo"
+            ]
+        );
+        assert_eq!(
+            lines(|flags| flags.health_http = Some(json!({"httpGet": {"path": "/", "port": 80}}))),
+            [
+                format!("+ {container}.readinessProbe.httpGet.path: /"),
+                format!("+ {container}.readinessProbe.httpGet.port: 80")
             ]
         );
         assert_eq!(

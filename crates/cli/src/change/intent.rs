@@ -29,6 +29,8 @@ pub(crate) enum Intent {
     Scale { minimum: i64, placement: Option<String> },
     /// New Instances with the same template.
     Restart,
+    /// Pauses or resumes the rollouts of one placement, or of all placements.
+    SetPaused { paused: bool, placement: Option<String> },
     /// The spec of a revision.
     Undo {
         target: Box<Revision>,
@@ -70,6 +72,8 @@ impl Intent {
             Self::Flags { .. } => Verb::Deploy,
             Self::Scale { .. } => Verb::Scale,
             Self::Restart => Verb::Restart,
+            Self::SetPaused { paused: true, .. } => Verb::Pause,
+            Self::SetPaused { paused: false, .. } => Verb::Resume,
             Self::Undo { .. } => Verb::Undo,
         }
     }
@@ -78,7 +82,11 @@ impl Intent {
     pub(crate) fn undone(&self) -> Option<(&Revision, u64)> {
         match self {
             Self::Undo { target, number, .. } => Some((target, *number)),
-            Self::File(_) | Self::Flags { .. } | Self::Scale { .. } | Self::Restart => None,
+            Self::File(_)
+            | Self::Flags { .. }
+            | Self::Scale { .. }
+            | Self::Restart
+            | Self::SetPaused { .. } => None,
         }
     }
 
@@ -89,7 +97,7 @@ impl Intent {
 
     /// True if the wish holds whatever others have changed meanwhile. Its plan is neither shown nor confirmed.
     pub(crate) fn is_relative(&self) -> bool {
-        matches!(self, Self::Scale { .. } | Self::Restart)
+        matches!(self, Self::Scale { .. } | Self::Restart | Self::SetPaused { .. })
     }
 
     /// The Workload that is wanted. `now` is the server's time.
@@ -102,7 +110,7 @@ impl Intent {
                     name,
                     namespace,
                 } => flags.created(name, namespace),
-                Self::Scale { .. } | Self::Restart | Self::Undo { .. } => {
+                Self::Scale { .. } | Self::Restart | Self::SetPaused { .. } | Self::Undo { .. } => {
                     Err(Error::new(Kind::NotFound, "the workload is gone"))
                 }
             };
@@ -113,6 +121,11 @@ impl Intent {
             Self::Flags { flags, name, .. } => flags.apply(name, &mut wanted)?,
             Self::Scale { minimum, placement } => {
                 scale(&mut wanted, live.name(), *minimum, placement.as_deref())?;
+            }
+            Self::SetPaused { paused, placement } => {
+                for placement in named_or_all(&mut wanted, live.name(), placement.as_deref())? {
+                    set_paused(placement, *paused);
+                }
             }
             Self::Restart => {
                 *field_mut(&mut wanted, &manifest::RESTART) = json!(stamp(live, now));
@@ -180,16 +193,45 @@ pub(super) fn scale(
     placement: Option<&str>,
 ) -> Result<(), Error> {
     check_minimum(minimum)?;
+    let mut placements = named_or_all(workload, name, placement)?.iter_mut();
+    placements.try_for_each(|placement| set_minimum(placement, minimum))
+}
+
+/// The placement of this name, or all.
+fn named_or_all<'a>(
+    workload: &'a mut Value,
+    name: &str,
+    placement: Option<&str>,
+) -> Result<&'a mut [Value], Error> {
     let placements = items_mut(workload, PLACEMENTS);
     match placement {
         Some(placement) => {
             let at = chosen(placements, name, Some(placement), "placement")?;
-            set_minimum(&mut placements[at], minimum)
+            Ok(&mut placements[at..=at])
         }
         None if placements.is_empty() => Err(none(name, "placement")),
-        None => placements
-            .iter_mut()
-            .try_for_each(|placement| set_minimum(placement, minimum)),
+        None => Ok(placements),
+    }
+}
+
+/// Sets or removes `rollout.paused`. A placement without `rollout` also gets `maxSurge: 0`, because an absent `maxSurge` means 1.
+fn set_paused(placement: &mut Value, paused: bool) {
+    let settings = &placement["scaleSettings"]["rollout"];
+    if paused {
+        let settings = match settings {
+            Value::Null => json!({"maxSurge": 0, "paused": true}),
+            settings => {
+                let mut settings = settings.clone();
+                settings["paused"] = json!(true);
+                settings
+            }
+        };
+        *field_mut(placement, &["scaleSettings", "rollout"]) = settings;
+    } else if let Some(settings) = placement
+        .pointer_mut("/scaleSettings/rollout")
+        .and_then(Value::as_object_mut)
+    {
+        settings.remove("paused");
     }
 }
 
@@ -289,6 +331,33 @@ mod tests {
         assert_eq!(
             to(1, Some("asia")).unwrap_err(),
             "workload \"web\" has no placement \"asia\"; it has us, eu"
+        );
+    }
+
+    #[test]
+    fn a_pause_and_its_end_leave_the_other_settings() {
+        let mut live = live();
+        live.0["spec"]["placements"][1]["scaleSettings"]["rollout"] = json!({"maxSurge": "50%"});
+        let set = |live: &Object, paused, placement: Option<&str>| {
+            let placement = placement.map(str::to_owned);
+            let intent = Intent::SetPaused { paused, placement };
+            intent.wanted(Some(live), Timestamp::UNIX_EPOCH).unwrap()
+        };
+        let of = |workload: &Value| {
+            [0, 1].map(|at| workload["spec"]["placements"][at]["scaleSettings"]["rollout"].clone())
+        };
+        let paused = set(&live, true, None);
+        assert_eq!(
+            of(&paused),
+            [
+                json!({"maxSurge": 0, "paused": true}),
+                json!({"maxSurge": "50%", "paused": true})
+            ]
+        );
+        let resumed = set(&Object(paused), false, Some("eu"));
+        assert_eq!(
+            of(&resumed),
+            [json!({"maxSurge": 0, "paused": true}), json!({"maxSurge": "50%"})]
         );
     }
 

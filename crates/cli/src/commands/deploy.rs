@@ -1,7 +1,7 @@
-//! `deploy`, `scale`, `restart` and `rollout undo`: create a Workload or change it.
+//! `deploy`, `scale`, `restart`, `rollout undo`, `rollout pause` and `rollout resume`: create a Workload or change it.
 
 use crate::{
-    args::{DeployArgs, DeployFlags, RestartArgs, ScaleArgs, UndoArgs},
+    args::{ChangeArgs, DeployArgs, DeployFlags, PauseArgs, RestartArgs, ResumeArgs, ScaleArgs, UndoArgs},
     change::{Intent, Session, check_minimum},
     error::Error,
     manifest,
@@ -10,7 +10,7 @@ use crate::{
     view::{Object, city_of},
 };
 use fedgate_api::{crd::WORKLOAD_NAME_LIMIT, names::is_label_value};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 const FORMS: &str = "deploy needs NAME --image IMAGE --city CITY[,CITY]..., or -f FILE";
 
@@ -151,6 +151,35 @@ pub(crate) async fn restart(
     let live = plane.workload(&args.name).await?;
     let session = Session::new(plane, output, &args.change, yes);
     session.run(&args.name, Some(live), Intent::Restart).await
+}
+
+/// Pauses rollouts and returns without a wait.
+pub(crate) async fn pause(plane: &Plane, output: &Output, args: PauseArgs, yes: bool) -> Result<(), Error> {
+    let change = ChangeArgs {
+        dry_run: args.dry_run,
+        reason: args.reason,
+        wait: false,
+        timeout: Duration::ZERO,
+        stall_timeout: Duration::ZERO,
+    };
+    let live = plane.workload(&args.name).await?;
+    let intent = Intent::SetPaused {
+        paused: true,
+        placement: args.placement,
+    };
+    let session = Session::new(plane, output, &change, yes);
+    session.run(&args.name, Some(live), intent).await
+}
+
+/// Resumes rollouts.
+pub(crate) async fn resume(plane: &Plane, output: &Output, args: ResumeArgs, yes: bool) -> Result<(), Error> {
+    let live = plane.workload(&args.name).await?;
+    let intent = Intent::SetPaused {
+        paused: false,
+        placement: args.placement,
+    };
+    let session = Session::new(plane, output, &args.change, yes);
+    session.run(&args.name, Some(live), intent).await
 }
 
 /// Goes back to an earlier revision.

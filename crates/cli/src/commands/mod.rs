@@ -49,7 +49,12 @@ fn check(command: &Command) -> Result<(), Error> {
             None => rollout::named(&args.status).map(drop),
             Some(RolloutCommand::Status(args)) => rollout::named(args).map(drop),
             Some(RolloutCommand::Restart(args)) => deploy::check_restart(args),
-            Some(RolloutCommand::History(_) | RolloutCommand::Undo(_)) => Ok(()),
+            Some(
+                RolloutCommand::History(_)
+                | RolloutCommand::Undo(_)
+                | RolloutCommand::Pause(_)
+                | RolloutCommand::Resume(_),
+            ) => Ok(()),
         },
         Command::Diff(args) => diff::check(args),
         _ => Ok(()),
@@ -97,6 +102,8 @@ async fn execute(cli: Cli, line: String, writes: Writes) -> Result<(), Error> {
             Some(RolloutCommand::History(args)) => rollout::history(&plane, &output, &args).await,
             Some(RolloutCommand::Undo(args)) => deploy::undo(&plane, &output, args, yes).await,
             Some(RolloutCommand::Restart(args)) => deploy::restart(&plane, &output, args, yes).await,
+            Some(RolloutCommand::Pause(args)) => deploy::pause(&plane, &output, args, yes).await,
+            Some(RolloutCommand::Resume(args)) => deploy::resume(&plane, &output, args, yes).await,
         },
         Command::Diff(args) => diff::run(&plane, &output, &args).await,
         Command::Trace(args) => trace::run(&plane, &output, &args).await,

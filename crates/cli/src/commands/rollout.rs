@@ -10,6 +10,7 @@ use crate::{
     time::age,
     view::{Instances, Joined, Object, without_registries},
 };
+use fedgate_api::{Reason, conditions::types::PROGRESSING};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -111,13 +112,33 @@ pub(crate) async fn history(plane: &Plane, output: &Output, args: &HistoryArgs) 
             "revisions": shown.collect::<Vec<_>>()}),
         );
     }
-    match one {
-        Some(revision) => show(revision),
-        None => list(output, &history, &workload, plane.clock.now()),
+    if let Some(revision) = one {
+        return show(revision);
     }
+    let undone = is_undone(plane, &workload).await?;
+    list(output, &history, &workload, undone, plane.clock.now())
 }
 
-fn list(output: &Output, history: &History, workload: &Object, now: Timestamp) -> Result<(), Error> {
+/// True if a city has returned to the former template, because the rollout of the newest one failed there.
+async fn is_undone(plane: &Plane, workload: &Object) -> Result<bool, Error> {
+    let joined = Joined::of(workload.clone(), plane.list(Resource::Deployments).await?);
+    let mut deployments = joined
+        .cities
+        .iter()
+        .filter_map(|(_, deployment)| deployment.as_ref());
+    Ok(deployments.any(|deployment| {
+        let progressing = deployment.condition(PROGRESSING);
+        progressing.is_some_and(|progressing| progressing.reason == Reason::RolloutUndone.as_str())
+    }))
+}
+
+fn list(
+    output: &Output,
+    history: &History,
+    workload: &Object,
+    undone: bool,
+    now: Timestamp,
+) -> Result<(), Error> {
     let mut table = Table::new(REVISIONS);
     let behind = history.is_behind(workload);
     if behind {
@@ -140,7 +161,12 @@ fn list(output: &Output, history: &History, workload: &Object, now: Timestamp) -
             without_registries(&revision.image).into(),
             revision.summary().into(),
             (&*revision.actor.name).into(),
-            if active { "active" } else { "" }.into(),
+            match (active, undone) {
+                (true, true) => "undone",
+                (true, false) => "active",
+                (false, _) => "",
+            }
+            .into(),
             revision.verb.as_str().into(),
             (&*revision.reason).into(),
         ]);

@@ -185,7 +185,10 @@ mod tests {
             assert!(commands("").contains(&command.to_owned()));
         }
         assert_eq!(commands("instances "), ["describe"]);
-        assert_eq!(commands("rollout "), ["status", "history", "undo", "restart"]);
+        assert_eq!(
+            commands("rollout "),
+            ["status", "history", "undo", "restart", "pause", "resume"]
+        );
         assert_eq!(commands("rollout --timeout "), [""; 0]);
         assert_eq!(commands("rollout web "), [""; 0]);
         assert_eq!(

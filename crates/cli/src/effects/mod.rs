@@ -35,11 +35,15 @@ pub(crate) fn effects(joined: Option<&Joined>, spec: &Value, known: &Known) -> V
     let mut effects = Vec::new();
     if live.is_some_and(|live| !diff::same(live.get("template"), spec.get("template"))) {
         let stay = fates.iter().filter(|(_, fate)| *fate != Fate::Goes);
-        let replaced = stay.map(|((_, deployment), _)| existing(deployment.as_ref()));
+        // The surge of a rollout that has not ended is deleted and not replaced.
+        let replaced = stay.filter_map(|((_, deployment), _)| {
+            let counts = Counts::of(deployment.as_ref()?);
+            Some(counts.replicas.min(counts.desired))
+        });
         let replaced = replaced.fold(0, i64::saturating_add);
         if replaced > 0 {
             let instances = plural(replaced, "instance");
-            effects.push(format!("replaces {instances}, one at a time per city").into());
+            effects.push(format!("replaces {instances}, {}", describe_replacement(spec)).into());
         }
     }
     for (at, target) in targets.iter().enumerate() {
@@ -62,6 +66,33 @@ pub(crate) fn effects(joined: Option<&Joined>, spec: &Value, known: &Known) -> V
         Some(Effect { text, loss })
     }));
     effects
+}
+
+/// Says how Instances are replaced, if all placements agree.
+fn describe_replacement(spec: &Value) -> String {
+    let has_disk = spec["template"]["spec"]["volumes"]
+        .as_array()
+        .is_some_and(|volumes| volumes.iter().any(|volume| !volume["disk"].is_null()));
+    let placements = spec["placements"].as_array().into_iter().flatten();
+    let mut surges = placements.map(|placement| surge(placement, has_disk));
+    let first = surges.next().flatten();
+    if !surges.all(|other| other == first) {
+        return "as each placement's rollout settings say".to_owned();
+    }
+    match first {
+        Some(surge) => format!("with a surge of {surge} per city"),
+        None => "one at a time per city".to_owned(),
+    }
+}
+
+/// The surge of a placement; `None` without surge.
+fn surge(placement: &Value, has_disk: bool) -> Option<String> {
+    let settings = placement.pointer("/scaleSettings/rollout")?;
+    match &settings["maxSurge"] {
+        Value::Null => (!has_disk).then(|| "1".to_owned()),
+        Value::String(percentage) => Some(percentage.clone()).filter(|percentage| percentage != "0%"),
+        number => Some(number.to_string()).filter(|number| number != "0"),
+    }
 }
 
 /// The effects at one of the places that are wanted.
@@ -120,8 +151,10 @@ mod tests {
         let workload =
             Object(json!({"metadata": {"name": "web", "uid": "u"}, "spec": spec(&["DFW", "LHR"], 2, "a")}));
         let deployment = |city: &str| {
-            Object(json!({"metadata": {"name": city}, "status": {"replicas": 2},
-                "spec": {"workloadRef": {"uid": "u"}, "placementName": "us", "cityCode": city}}))
+            Object(
+                json!({"metadata": {"name": city}, "status": {"replicas": 2, "desiredReplicas": 2},
+                "spec": {"workloadRef": {"uid": "u"}, "placementName": "us", "cityCode": city}}),
+            )
         };
         let joined = join(vec![workload], vec![deployment("DFW"), deployment("LHR")]).pop();
         let texts = |effects: Vec<Effect>| effects.into_iter().map(|effect| effect.text).collect::<Vec<_>>();
@@ -131,6 +164,15 @@ mod tests {
             of(&spec(&["DFW", "LHR"], 2, "b")),
             ["replaces 4 instances, one at a time per city"]
         );
+        let mut surging = spec(&["DFW", "LHR"], 2, "b");
+        for (surge, expected) in [
+            (json!({}), "with a surge of 1 per city"),
+            (json!({"maxSurge": "50%"}), "with a surge of 50% per city"),
+            (json!({"maxSurge": 0}), "one at a time per city"),
+        ] {
+            surging["placements"][0]["scaleSettings"]["rollout"] = surge;
+            assert_eq!(of(&surging), [format!("replaces 4 instances, {expected}")]);
+        }
         assert_eq!(
             of(&spec(&["DFW", "IAD"], 2, "b")),
             [

@@ -44,6 +44,10 @@ fedgate_api::words! {
         Restart = "restart",
         /// `rollout undo`.
         Undo = "undo",
+        /// `rollout pause`.
+        Pause = "pause",
+        /// `rollout resume`.
+        Resume = "resume",
         /// A change that was not made by this command and was seen afterwards.
         Observed = "observed",
     }

@@ -66,7 +66,9 @@ pub(crate) fn unfinished(name: &str, rows: &[Row], kind: Kind, after: Option<Dur
     let texts: Vec<String> = left
         .iter()
         .map(|row| match row.phase {
-            Phase::Blocked => format!("{} Blocked: {}", row.city, row.detail),
+            phase @ (Phase::Blocked | Phase::Paused) => {
+                format!("{} {}: {}", row.city, phase.as_str(), row.detail)
+            }
             phase => format!("{} {}", row.city, phase.as_str()),
         })
         .collect();

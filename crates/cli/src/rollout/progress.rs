@@ -17,6 +17,8 @@ pub(crate) enum End {
     Complete,
     /// Every unfinished row has been blocked for the time of `--stall-timeout`.
     Stalled,
+    /// Every unfinished row is paused.
+    Paused,
 }
 
 /// A rollout as it was last observed. Its times are those of a clock that stands still while nothing can be observed.
@@ -94,6 +96,9 @@ impl Progress {
             .peekable();
         if unfinished.peek().is_none() {
             return Some(End::Complete);
+        }
+        if unfinished.clone().all(|aging| aging.row.phase == Phase::Paused) {
+            return Some(End::Paused);
         }
         let limit = self.stall_limit()?;
         let stalled = unfinished.all(|aging| aging.row.refusal.is_some() && aging.age(now) >= limit);

@@ -5,7 +5,10 @@ use crate::{
     output::style::Tone,
     view::{City, Condition, Counts, Instances, Joined, Object, minimum},
 };
-use fedgate_api::conditions::types::{AVAILABLE, FEDERATED, REPLICAS_READY};
+use fedgate_api::{
+    Reason,
+    conditions::types::{AVAILABLE, FEDERATED, PROGRESSING, REPLICAS_READY},
+};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::fmt;
@@ -19,6 +22,8 @@ fedgate_api::words! {
         Blocked = "Blocked",
         /// The cell has not acted on the latest generation.
         Waiting = "Waiting",
+        /// No more Instances are replaced until the rollout is resumed.
+        Paused = "Paused",
         /// Surplus Instances go.
         Draining = "Draining",
         /// No Instance has the latest template.
@@ -34,7 +39,7 @@ impl Phase {
         match self {
             Self::Done => Tone::Good,
             Self::Blocked => Tone::Bad,
-            Self::Waiting | Self::Draining | Self::Pending | Self::Updating => Tone::Busy,
+            Self::Waiting | Self::Paused | Self::Draining | Self::Pending | Self::Updating => Tone::Busy,
         }
     }
 }
@@ -88,7 +93,7 @@ impl Row {
     /// The reason of the phase; the counts are in columns of their own.
     pub(crate) fn reason(&self) -> &str {
         match self.phase {
-            Phase::Blocked | Phase::Waiting => &self.detail,
+            Phase::Blocked | Phase::Waiting | Phase::Paused => &self.detail,
             Phase::Done | Phase::Draining | Phase::Pending | Phase::Updating => {
                 self.refusal.as_deref().unwrap_or_default()
             }
@@ -180,6 +185,12 @@ fn row(workload: &Object, city: &City, deployment: &Object, instances: &Instance
     let detail = match phase {
         Phase::Waiting if !carried => "the deployment does not have this spec yet".to_owned(),
         Phase::Waiting => "the cell has not acted yet".to_owned(),
+        Phase::Paused => format!(
+            "{}/{} updated; to resume: kubectl compute rollout resume {}",
+            counts.updated,
+            counts.desired,
+            workload.name()
+        ),
         _ => format!(
             "{}/{} updated, {}/{} ready, {} old",
             counts.updated,
@@ -189,9 +200,14 @@ fn row(workload: &Object, city: &City, deployment: &Object, instances: &Instance
             counts.old()
         ),
     };
-    let conditions = [FEDERATED, AVAILABLE, REPLICAS_READY].map(|type_| deployment.condition(type_));
+    let conditions =
+        [FEDERATED, PROGRESSING, AVAILABLE, REPLICAS_READY].map(|type_| deployment.condition(type_));
     let refused = conditions.into_iter().flatten().find(Condition::refuses);
-    let refused = refused.filter(|_| phase != Phase::Done);
+    // During a surge the deployment lacks nothing, although the first new Instance cannot start.
+    let unready = instances.first_unready(deployment.name());
+    let grave = unready.map(|(_, ready)| ready).filter(Condition::is_grave);
+    let refused = refused.or(grave.filter(|_| phase != Phase::Waiting));
+    let refused = refused.filter(|_| !matches!(phase, Phase::Done | Phase::Paused));
     let since = if phase == Phase::Done {
         let conditions = [AVAILABLE, REPLICAS_READY].map(|type_| deployment.condition(type_)?.since);
         conditions.into_iter().flatten().max()
@@ -208,7 +224,10 @@ fn row(workload: &Object, city: &City, deployment: &Object, instances: &Instance
         detail,
         refusal: refused.map(|refused| refused.text()),
         since,
-        instance: unready(city, deployment, instances),
+        instance: unready.map(|(instance, ready)| {
+            let (name, city) = (instance.name(), &city.shown);
+            format!("instance {name} in the cell of {city}: {}", ready.reason)
+        }),
         is_unserved: false,
     }
 }
@@ -221,12 +240,21 @@ pub(crate) fn counted_phase(workload: &Object, city: &City, deployment: &Object)
         ready,
         desired,
     } = Counts::of(deployment);
-    if is_within_scale(workload, city, deployment) && ready >= desired && updated >= desired {
+    let progressing = deployment.condition(PROGRESSING);
+    let is_complete = progressing
+        .as_ref()
+        .is_none_or(|progressing| progressing.reason == Reason::RolloutComplete.as_str());
+    let is_paused =
+        progressing.is_some_and(|progressing| progressing.reason == Reason::RolloutPaused.as_str());
+    let has_all = is_within_scale(workload, city, deployment) && ready >= desired && updated >= desired;
+    if has_all && (is_complete || is_paused && replicas <= desired) {
         if replicas <= desired {
             Phase::Done
         } else {
             Phase::Draining
         }
+    } else if is_paused {
+        Phase::Paused
     } else if updated == 0 {
         Phase::Pending
     } else {
@@ -257,15 +285,4 @@ fn is_within_scale(workload: &Object, city: &City, deployment: &Object) -> bool 
 fn placement<'a>(workload: &'a Object, city: &City) -> Option<&'a Value> {
     let mut placements = workload.list("/spec/placements").iter();
     placements.find(|placement| placement["name"] == *city.placement)
-}
-
-/// The first Instance of the deployment that is not ready, with its reason.
-fn unready(city: &City, deployment: &Object, instances: &Instances) -> Option<String> {
-    let (instance, ready) = instances.first_unready(deployment.name())?;
-    Some(format!(
-        "instance {} in the cell of {}: {}",
-        instance.name(),
-        city.shown,
-        ready.reason
-    ))
 }

@@ -51,6 +51,74 @@ fn each_phase() {
     );
 }
 
+/// A deployment whose condition Progressing has this status and reason.
+fn progressing(counts: [i64; 4], status: &str, reason: &str) -> Value {
+    let mut deployment = deployment(counts);
+    let conditions = deployment["status"]["conditions"].as_array_mut().unwrap();
+    conditions.push(json!({"type": "Progressing", "status": status, "reason": reason, "message": "m"}));
+    deployment
+}
+
+#[test]
+fn a_surge_is_an_update_until_the_rollout_is_complete_and_a_pause_is_said() {
+    let phase = |counts, status, reason| phase_of(Some(progressing(counts, status, reason)));
+    assert_eq!(
+        phase([3, 2, 3, 2], "True", "RolloutProgressing").0,
+        Phase::Updating
+    );
+    assert_eq!(
+        phase([2, 2, 2, 2], "True", "RolloutProgressing").0,
+        Phase::Updating
+    );
+    assert_eq!(phase([2, 2, 2, 2], "True", "RolloutComplete").0, Phase::Done);
+    let paused = "1/2 updated; to resume: kubectl compute rollout resume web".to_owned();
+    assert_eq!(
+        phase([3, 1, 3, 2], "Unknown", "RolloutPaused"),
+        (Phase::Paused, paused)
+    );
+    assert_eq!(phase([2, 2, 2, 2], "Unknown", "RolloutPaused").0, Phase::Done);
+}
+
+#[test]
+fn a_surge_that_cannot_start_refuses_the_row_although_the_deployment_lacks_nothing() {
+    let joined = join(
+        vec![workload()],
+        vec![Object(progressing([3, 1, 2, 2], "True", "RolloutProgressing"))],
+    )
+    .remove(0);
+    let refusal = |reason: &str| {
+        let instance = Object(json!({
+            "metadata": {"name": "web-us-dfw-2", "labels": {"compute.datumapis.com/workload-deployment-name": "web-us-dfw"}},
+            "status": {"conditions": [{"type": "Ready", "status": "False", "reason": reason, "message": "m"}]},
+        }));
+        rows(&joined, &Instances::from(vec![instance])).remove(0).refusal
+    };
+    assert_eq!(
+        refusal("ImageUnavailable").as_deref(),
+        Some("ImageUnavailable: m")
+    );
+    assert_eq!(refusal("Starting"), None);
+}
+
+#[test]
+fn a_wait_for_a_paused_rollout_ends_at_once_and_one_that_failed_is_blocked() {
+    let row = |deployment: Value| {
+        let joined = join(vec![workload()], vec![Object(deployment)]).remove(0);
+        rows(&joined, &Instances::default()).remove(0)
+    };
+    let mut progress = Progress::new(TWO_MINUTES);
+    let now = Instant::now();
+    progress.observe(
+        vec![row(progressing([3, 1, 3, 2], "Unknown", "RolloutPaused"))],
+        now,
+    );
+    assert_eq!(progress.end(now), Some(End::Paused));
+    let mut failed = row(progressing([3, 1, 2, 2], "False", "ProgressDeadlineExceeded"));
+    assert_eq!(failed.refusal.as_deref(), Some("ProgressDeadlineExceeded: m"));
+    failed.block();
+    assert_eq!(failed.phase, Phase::Blocked);
+}
+
 #[test]
 fn a_row_is_not_done_before_its_cell_has_acted_on_the_latest_spec() {
     assert_eq!(phase_of(None), (Phase::Waiting, "no deployment yet".to_owned()));

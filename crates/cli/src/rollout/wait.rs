@@ -97,6 +97,7 @@ impl Wait<'_> {
                     report.complete();
                     return Ok(());
                 }
+                Some(End::Paused) => return Err(self.unfinished(Kind::Moving, self.begun.elapsed())),
                 Some(End::Stalled) => return Err(self.unfinished(Kind::Blocked, self.begun.elapsed())),
                 None => {}
             }

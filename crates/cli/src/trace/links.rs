@@ -5,7 +5,7 @@ use crate::{
     rollout::{Phase, carries_spec, counted_phase, workload_refusal},
     view::{City, Condition, Counts, Object},
 };
-use fedgate_api::conditions::types::{AVAILABLE, FEDERATED, REPLICAS_READY};
+use fedgate_api::conditions::types::{AVAILABLE, FEDERATED, PROGRESSING, REPLICAS_READY};
 use jiff::Timestamp;
 
 /// The detail of a hop of which no object of the project tells.
@@ -151,7 +151,7 @@ fn instances(evidence: &Evidence<'_>, deployment: &Object) -> Link {
         let observed = deployment.observed_generation(AVAILABLE);
         return link.not_yet(deployment.spec_written(), still_on(observed));
     }
-    let conditions = [AVAILABLE, REPLICAS_READY].map(|type_| deployment.condition(type_));
+    let conditions = [PROGRESSING, AVAILABLE, REPLICAS_READY].map(|type_| deployment.condition(type_));
     let refused = conditions.into_iter().flatten().find(Condition::refuses);
     if counted_phase(evidence.workload, evidence.city, deployment) == Phase::Done {
         let since = conditions.into_iter().flatten().filter_map(|c| c.since).max();
@@ -162,7 +162,12 @@ fn instances(evidence: &Evidence<'_>, deployment: &Object) -> Link {
         detail = format!("{}; {detail}", refused.text());
     }
     if let Some((instance, ready)) = evidence.instances.first_unready(deployment.name()) {
-        detail = format!("{detail}; {}: {}", instance.name(), ready.reason);
+        // Without a condition that refuses, the Instance says alone what is wrong.
+        let why = match refused {
+            Some(_) => ready.reason.to_owned(),
+            None => ready.text(),
+        };
+        detail = format!("{detail}; {}: {why}", instance.name());
     }
     let refused_at = refused.and_then(|refused| refused.since);
     link.not_yet(deployment.spec_written().max(refused_at), detail)

@@ -42,6 +42,11 @@ impl Condition<'_> {
         self.status == "False"
     }
 
+    /// True if an Instance with this reason does not become ready by itself (contract: api.md §8).
+    pub(crate) fn is_grave(&self) -> bool {
+        fedgate_api::conditions::priority(self.reason) >= 5
+    }
+
     /// Reason and message, as the server has them.
     pub(crate) fn text(&self) -> String {
         match (self.reason, self.message) {

@@ -91,7 +91,7 @@ async fn kubectl_asks_by_another_name_and_bash_by_its_script() {
     let seen = bash.output().await.unwrap();
     assert_eq!(
         String::from_utf8(seen.stdout).unwrap(),
-        "default|status|history|undo|restart|web|",
+        "default|status|history|undo|restart|pause|resume|web|",
         "{}",
         String::from_utf8_lossy(&seen.stderr)
     );

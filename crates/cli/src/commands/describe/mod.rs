@@ -110,8 +110,9 @@ fn placements(lines: &mut Lines, joined: &Joined, rows: &[Row]) {
         for row in rows.iter().filter(|row| row.city.placement == name) {
             let Counts { ready, desired, .. } = row.counts;
             let blocked = match row.phase {
-                Phase::Blocked => format!("  Blocked - {}", row.detail),
-                Phase::Waiting => format!("  Waiting - {}", row.detail),
+                phase @ (Phase::Blocked | Phase::Waiting | Phase::Paused) => {
+                    format!("  {} - {}", phase.as_str(), row.detail)
+                }
                 Phase::Done | Phase::Draining | Phase::Pending | Phase::Updating => String::new(),
             };
             lines.line(&format!("    {}  {ready}/{desired}{blocked}", row.city.shown));
