@@ -48,7 +48,7 @@ pub struct RolloutSettings {
     /// True if Instances are not replaced. Instances are still created and deleted to match `minReplicas`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// What happens if a rollout exceeds its progress deadline: `Hold` keeps the rollout as it is, `Undo` runs the last template
+    /// Answer to a rollout that exceeds its progress deadline: `Hold` keeps the rollout as it is, `Undo` runs the last template
     /// whose rollout completed. Absent means `Hold`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<String>,

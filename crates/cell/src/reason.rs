@@ -21,7 +21,7 @@ fedgate_engine::labels! {
         InstanceNetwork = "instance_network",
         /// A deployment's status differs.
         DeploymentStatus = "deployment_status",
-        /// The rollout of a deployment completed, and its template is written to an annotation; or that is of no use any more.
+        /// The annotations for `onFailure: Undo` differ from those that the last complete rollout leaves.
         RolloutRecorded = "rollout_recorded",
         /// The rollout of a deployment has failed, and is undone.
         RolloutUndone = "rollout_undone",

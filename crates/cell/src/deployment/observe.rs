@@ -189,14 +189,14 @@ impl DeploymentSnapshot {
     pub fn mark_available(&mut self, now: Timestamp) -> Option<Duration> {
         let spec = self.row.digest.spec.as_ref().ok()?;
         let min_ready = spec.strategy?.min_ready;
-        let mut next = None;
-        for KnownInstance { control, row } in &mut self.instances {
-            let ready = row.digest.condition(READY).filter(|_| control.ready);
-            let left = ready.and_then(|ready| time_left(ready.last_transition_time.0, min_ready, now));
-            control.available &= left.is_none();
-            next = earlier(next, left);
-        }
-        next
+        let waits = self.instances.iter_mut().filter_map(|known| {
+            let KnownInstance { control, row } = known;
+            let ready = row.digest.condition(READY).filter(|_| control.ready)?;
+            let left = time_left(ready.last_transition_time.0, min_ready, now);
+            control.available = left.is_none();
+            left
+        });
+        waits.min()
     }
 
     /// The deployment as the rollout planner needs it.
@@ -223,9 +223,4 @@ fn time_left(since: Timestamp, span: SignedDuration, now: Timestamp) -> Option<D
         .checked_sub(now.duration_since(since))
         .filter(|left| *left <= span)?;
     Duration::try_from(left).ok().filter(|left| !left.is_zero())
-}
-
-/// The shorter of two waits.
-fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
-    one.into_iter().chain(other).min()
 }

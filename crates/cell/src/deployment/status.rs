@@ -256,14 +256,7 @@ pub fn progressing(seen: &StatusInputs<'_>) -> Option<Progress> {
         return Some(Verdict::of(Unknown, Reason::Suspended, "the deployment is suspended").into());
     }
     if let Some(block) = seen.block.filter(|block| block.reason != Reason::ApplyFailed) {
-        let verdict = block.verdict();
-        return Some(
-            Verdict {
-                status: Unknown,
-                ..verdict
-            }
-            .into(),
-        );
+        return Some(Verdict::of(Unknown, block.reason, &*block.message).into());
     }
     if strategy.paused {
         let message = "the rollout is paused: no Instance is replaced";

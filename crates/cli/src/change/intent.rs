@@ -216,17 +216,12 @@ fn named_or_all<'a>(
 
 /// Sets or removes `rollout.paused`. A placement without `rollout` also gets `maxSurge: 0`, because an absent `maxSurge` means 1.
 fn set_paused(placement: &mut Value, paused: bool) {
-    let settings = &placement["scaleSettings"]["rollout"];
     if paused {
-        let settings = match settings {
-            Value::Null => json!({"maxSurge": 0, "paused": true}),
-            settings => {
-                let mut settings = settings.clone();
-                settings["paused"] = json!(true);
-                settings
-            }
-        };
-        *field_mut(placement, &["scaleSettings", "rollout"]) = settings;
+        let settings = field_mut(placement, &["scaleSettings", "rollout"]);
+        if settings.is_null() {
+            *settings = json!({"maxSurge": 0});
+        }
+        settings["paused"] = json!(true);
     } else if let Some(settings) = placement
         .pointer_mut("/scaleSettings/rollout")
         .and_then(Value::as_object_mut)

@@ -124,9 +124,21 @@ pub(crate) async fn scale(plane: &Plane, output: &Output, args: ScaleArgs, yes: 
         minimum: args.min,
         placement: args.placement,
     };
-    let live = plane.workload(&args.name).await?;
-    let session = Session::new(plane, output, &args.change, yes);
-    session.run(&args.name, Some(live), intent).await
+    change_existing(plane, output, &args.name, &args.change, intent, yes).await
+}
+
+/// Changes a Workload that exists.
+async fn change_existing(
+    plane: &Plane,
+    output: &Output,
+    name: &str,
+    change: &ChangeArgs,
+    intent: Intent,
+    yes: bool,
+) -> Result<(), Error> {
+    let live = plane.workload(name).await?;
+    let session = Session::new(plane, output, change, yes);
+    session.run(name, Some(live), intent).await
 }
 
 /// Refuses the restart of a city alone.
@@ -148,9 +160,7 @@ pub(crate) async fn restart(
     args: RestartArgs,
     yes: bool,
 ) -> Result<(), Error> {
-    let live = plane.workload(&args.name).await?;
-    let session = Session::new(plane, output, &args.change, yes);
-    session.run(&args.name, Some(live), Intent::Restart).await
+    change_existing(plane, output, &args.name, &args.change, Intent::Restart, yes).await
 }
 
 /// Pauses rollouts and returns without a wait.
@@ -162,24 +172,20 @@ pub(crate) async fn pause(plane: &Plane, output: &Output, args: PauseArgs, yes: 
         timeout: Duration::ZERO,
         stall_timeout: Duration::ZERO,
     };
-    let live = plane.workload(&args.name).await?;
     let intent = Intent::SetPaused {
         paused: true,
         placement: args.placement,
     };
-    let session = Session::new(plane, output, &change, yes);
-    session.run(&args.name, Some(live), intent).await
+    change_existing(plane, output, &args.name, &change, intent, yes).await
 }
 
 /// Resumes rollouts.
 pub(crate) async fn resume(plane: &Plane, output: &Output, args: ResumeArgs, yes: bool) -> Result<(), Error> {
-    let live = plane.workload(&args.name).await?;
     let intent = Intent::SetPaused {
         paused: false,
         placement: args.placement,
     };
-    let session = Session::new(plane, output, &args.change, yes);
-    session.run(&args.name, Some(live), intent).await
+    change_existing(plane, output, &args.name, &args.change, intent, yes).await
 }
 
 /// Goes back to an earlier revision.

@@ -10,7 +10,7 @@ use crate::{
     time::age,
     view::{Instances, Joined, Object, without_registries},
 };
-use fedgate_api::{Reason, conditions::types::PROGRESSING};
+use fedgate_api::{Reason, RolloutSettings, conditions::types::PROGRESSING};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -119,8 +119,13 @@ pub(crate) async fn history(plane: &Plane, output: &Output, args: &HistoryArgs) 
     list(output, &history, &workload, undone, plane.clock.now())
 }
 
-/// True if a city has returned to the former template, because the rollout of the newest one failed there.
+/// True if a city has returned to the former template, because the rollout of the newest one failed there. Nothing is read for a
+/// Workload whose settings undo nothing.
 async fn is_undone(plane: &Plane, workload: &Object) -> Result<bool, Error> {
+    let mut placements = workload.list("/spec/placements").iter();
+    if !placements.any(|of| of["scaleSettings"]["rollout"]["onFailure"] == RolloutSettings::UNDO) {
+        return Ok(false);
+    }
     let joined = Joined::of(workload.clone(), plane.list(Resource::Deployments).await?);
     let mut deployments = joined
         .cities

@@ -46,6 +46,15 @@ fn due(fixture: &Fixture) -> Option<Duration> {
     decide::decide(&snapshot, now()).due
 }
 
+/// A deployment with a strategy whose first rollout is complete.
+fn complete(rollout: &Value) -> Fixture {
+    let mut fixture = with(settings(), deployment_with(rollout));
+    settle(&mut fixture, "web");
+    ready(&mut fixture, "web-0");
+    settle(&mut fixture, "web");
+    fixture
+}
+
 /// Changes the image of the deployment.
 fn roll(fixture: &mut Fixture) {
     let mut template =
@@ -56,13 +65,7 @@ fn roll(fixture: &mut Fixture) {
 
 #[test]
 fn a_rollout_says_how_far_it_is_and_fails_after_its_deadline() {
-    let mut fixture = with(
-        settings(),
-        deployment_with(&json!({"progressDeadlineSeconds": 60})),
-    );
-    settle(&mut fixture, "web");
-    ready(&mut fixture, "web-0");
-    settle(&mut fixture, "web");
+    let mut fixture = complete(&json!({"progressDeadlineSeconds": 60}));
     assert_eq!(
         status(&fixture, "web", "Progressing"),
         "True RolloutComplete: 1/1 instances are on the latest template"
@@ -116,10 +119,7 @@ fn a_rollout_says_how_far_it_is_and_fails_after_its_deadline() {
 
 #[test]
 fn a_paused_rollout_says_so_and_replaces_nothing() {
-    let mut fixture = with(settings(), deployment_with(&json!({"paused": true})));
-    settle(&mut fixture, "web");
-    ready(&mut fixture, "web-0");
-    settle(&mut fixture, "web");
+    let mut fixture = complete(&json!({"paused": true}));
     roll(&mut fixture);
     assert_eq!(
         settle(&mut fixture, "web"),
@@ -141,13 +141,7 @@ fn a_paused_rollout_says_so_and_replaces_nothing() {
 
 #[test]
 fn the_deadline_does_not_run_while_a_rollout_waits_for_something_else_than_instances() {
-    let mut fixture = with(
-        settings(),
-        deployment_with(&json!({"progressDeadlineSeconds": 60})),
-    );
-    settle(&mut fixture, "web");
-    ready(&mut fixture, "web-0");
-    settle(&mut fixture, "web");
+    let mut fixture = complete(&json!({"progressDeadlineSeconds": 60}));
     roll(&mut fixture);
     let mut snapshot = observe::observe(&fixture.context, &key("web")).unwrap();
     snapshot.quota_unavailable = true;
@@ -180,13 +174,7 @@ fn a_blocked_deployment_has_completed_nothing() {
 
 #[test]
 fn a_rollout_that_has_completed_stays_complete_if_an_instance_crashes_later() {
-    let mut fixture = with(
-        settings(),
-        deployment_with(&json!({"progressDeadlineSeconds": 60})),
-    );
-    settle(&mut fixture, "web");
-    ready(&mut fixture, "web-0");
-    settle(&mut fixture, "web");
+    let mut fixture = complete(&json!({"progressDeadlineSeconds": 60}));
     let crashing = condition("Ready", "False", "InstanceCrashing");
     let patch = json!({"status": {"conditions": [crashing]}});
     fixture.change(&Cell, TableId::Instances, NS, "web-0", &patch);
@@ -228,10 +216,7 @@ fn an_instance_is_available_after_min_ready_seconds() {
 
 #[test]
 fn a_surge_without_quota_is_said_and_counts_for_no_desired_replica() {
-    let mut fixture = with(settings(), deployment_with(&json!({})));
-    settle(&mut fixture, "web");
-    ready(&mut fixture, "web-0");
-    settle(&mut fixture, "web");
+    let mut fixture = complete(&json!({}));
     roll(&mut fixture);
     settle(&mut fixture, "web");
     let denied = condition("QuotaGranted", "False", "QuotaExceeded");
