@@ -155,9 +155,12 @@ impl Plane {
         if !versions.any(|version| version.group_version == kind.api_version) {
             return Ok(false);
         }
-        let all = self.client.list_api_group_resources(&kind.api_version).await;
-        let all = all.map_err(unknown)?;
-        Ok(all.resources.iter().any(|resource| resource.name == kind.plural))
+        match self.client.list_api_group_resources(&kind.api_version).await {
+            Ok(all) => Ok(all.resources.iter().any(|resource| resource.name == kind.plural)),
+            // The last definition of the group has gone since /apis was read, so the server has nothing at its path.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+            Err(error) => Err(unknown(error)),
+        }
     }
 
     /// The Clusters of a hub.
@@ -299,11 +302,13 @@ mod tests {
     use std::convert::Infallible;
 
     /// A plane that answers a list with 404, `/apis` with these groups, and the group with these resources.
-    fn plane(groups: Option<Value>, resources: Value) -> Plane {
+    fn plane(groups: Option<Value>, resources: Option<Value>) -> Plane {
         let service = tower::service_fn(move |request: Request<Body>| {
             let answer = match request.uri().path() {
                 "/apis" => groups.clone(),
-                "/apis/x.example/v1" => Some(json!({"groupVersion": "x.example/v1", "resources": resources})),
+                "/apis/x.example/v1" => resources
+                    .clone()
+                    .map(|all| json!({"groupVersion": "x.example/v1", "resources": all})),
                 _ => None,
             };
             let missing = json!({"kind": "Status", "code": 404, "reason": "NotFound", "status": "Failure",
@@ -329,13 +334,17 @@ mod tests {
             let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
             Some(json!({"groups": [{"name": name, "versions": [version], "preferredVersion": version}]}))
         };
-        let served = |name: &str| json!([{"name": name, "singularName": "", "namespaced": true, "kind": "Vault", "verbs": []}]);
+        let served = |name: &str| {
+            Some(
+                json!([{"name": name, "singularName": "", "namespaced": true, "kind": "Vault", "verbs": []}]),
+            )
+        };
         let list = async |groups, resources| {
             let listed = plane(groups, resources).list_if_served(&vaults, "").await;
             listed.map_err(|error| (error.kind, error.to_string()))
         };
         // A proxy, or the wrong path.
-        let (kind, text) = list(None, json!([])).await.unwrap_err();
+        let (kind, text) = list(None, Some(json!([]))).await.unwrap_err();
         assert_eq!(kind, Kind::Failed);
         assert!(
             text.contains("vaults") && text.contains("/apis has to answer"),
@@ -343,7 +352,9 @@ mod tests {
         );
         let served = list(groups("x.example"), served("vaults")).await.unwrap_err();
         assert_eq!(served.0, Kind::NotFound);
-        assert_eq!(list(groups("other.example"), json!([])).await, Ok(vec![]));
-        assert_eq!(list(groups("x.example"), json!([])).await, Ok(vec![]));
+        assert_eq!(list(groups("other.example"), None).await, Ok(vec![]));
+        assert_eq!(list(groups("x.example"), Some(json!([]))).await, Ok(vec![]));
+        // The definition goes between the two requests of the discovery.
+        assert_eq!(list(groups("x.example"), None).await, Ok(vec![]));
     }
 }
