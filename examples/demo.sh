@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A tenant's day with fedgate, on a hub, two projects and two cells of this machine: a Workload runs, fails and is fixed, is
-# scaled, restarted, suspended and moved; then all of it is deleted, and nothing is left. Each step is checked.
+# A tenant's day with fedgate, on a hub, two projects and three cells of this machine: a Workload runs, gets a new image without a
+# gap, fails and is fixed, is scaled, restarted, suspended and moved, and outlives the loss of a cell; then all of it is deleted, and
+# nothing is left. Each step is checked.
 #
 # `make demo` builds the executables and runs this. Lines of its output that begin with $ can be typed. KEEP=1 leaves everything
 # running; else the sandbox ends with the script. BIN is the folder of the executables, FEDGATE_SANDBOX_DIR that of the sandbox.
@@ -13,8 +14,11 @@ export KUBECACHEDIR=$FEDGATE_SANDBOX_DIR/cache
 kubectl=$(dev/sandbox/modules/build.sh kubectl)
 export PATH=$(realpath "${BIN:-target/debug}"):$(dirname "$kubectl"):$PATH
 
-PLANES=(hub alpha beta dfw-1 lhr-1)
+CELLS=(dfw-1 dfw-2 lhr-1)
+PLANES=(hub alpha beta "${CELLS[@]}")
 IMAGE=docker.io/library/nginx:1.29
+# The placement of each Pod, whether it is ready, and since when it is being deleted.
+READINESS='{range .items[*]}{.metadata.labels.compute\.datumapis\.com/placement-name} {.status.conditions[?(@.type=="Ready")].status};{.metadata.deletionTimestamp}{"\n"}{end}'
 OF_WORKLOAD=compute.datumapis.com/workload-name=storefront
 # KWOK, which plays the cells' Pods, pulls no image with this word.
 BAD_IMAGE=docker.io/library/nginx:broken
@@ -74,9 +78,22 @@ run() {
   ends_with 0 "$@"
 }
 
-# Waits until something comes about: kubectl watches for it.
+# Waits until something comes about: kubectl watches for it, for one --for of one object at a time.
 await() {
-  kubectl wait --timeout="${LIMIT}s" "$@" >/dev/null || fail "it did not come about in $LIMIT s: kubectl wait $*"
+  local word object wanted=() objects=() flags=()
+  for word; do
+    case $word in
+      --for=*) wanted+=("$word") ;;
+      */*) objects+=("$word") ;;
+      *) flags+=("$word") ;;
+    esac
+  done
+  for object in "${objects[@]}"; do
+    for word in "${wanted[@]}"; do
+      kubectl wait "${flags[@]}" "$object" "$word" --timeout="${LIMIT}s" >/dev/null ||
+        fail "it did not come about in $LIMIT s: kubectl wait ${flags[*]} $object $word"
+    done
+  done
 }
 
 # Waits until a condition of an object in the project has this reason.
@@ -110,6 +127,11 @@ at() {
   kubectl --context "$1" --namespace "$namespace" "${@:2}"
 }
 
+# The cell that runs a deployment.
+cell_of() {
+  at hub get resourcebinding "$1-workloaddeployment" --output 'jsonpath={.spec.clusters[*].name}'
+}
+
 # A deployment has exactly these Pods at a cell.
 has_pods() {
   local cell=$1 deployment=$2
@@ -121,7 +143,7 @@ has_pods() {
 # The identities of all Instances at the cells: a new Instance of the same name has another.
 identities() {
   local cell
-  for cell in dfw-1 lhr-1; do
+  for cell in "${CELLS[@]}"; do
     at "$cell" get instances --output 'jsonpath={range .items[*]}{.metadata.uid}{"\n"}{end}'
   done | sort
 }
@@ -151,6 +173,38 @@ inventory() {
   sort "$1".* >"$1"
 }
 
+# Asks the cells all the time whether each of these placements has a ready Pod, and prints a line for each answer. LHR comes first,
+# so that what leaves it between two questions is found in DFW.
+client() {
+  local placement cell answer
+  while :; do
+    answer=
+    for cell in lhr-1 dfw-1 dfw-2; do
+      answer+=$(at "$cell" get pods --request-timeout 5s --selector "$OF_WORKLOAD" --output "jsonpath=$READINESS" 2>/dev/null || true)
+      answer+=$'\n'
+    done
+    for placement; do
+      [[ $answer == *"$placement True;"$'\n'* ]] || answer=closed
+    done
+    [[ $answer == closed ]] && echo closed || echo open
+  done
+}
+
+client_starts() {
+  asked="$*"
+  client "$@" <"$FEDGATE_SANDBOX_DIR/processes.lock" >"$logs/demo-client" &
+  client=$!
+}
+
+client_ends() {
+  kill "$client"
+  wait "$client" || true
+  client=
+  ! grep -q closed "$logs/demo-client" || fail "the client has found no ready Pod of a placement; it asked for $asked"
+  (($(wc -l <"$logs/demo-client") >= 5)) || fail 'the client has hardly asked'
+  say "a client has asked $(wc -l <"$logs/demo-client") times for Pods of $asked, and has found ready ones each time"
+}
+
 # --- The times between planes ---
 
 # The seconds since the step began until the journal first has an object in a state; "!" before it: not in that state.
@@ -169,7 +223,9 @@ seen() {
 # When each step on the way from the tenant to running Instances and back was seen.
 hops() {
   local title plane object named state way cell deployment instance
-  local ways=('dfw-1 storefront-us-dfw storefront-us-dfw-0' 'dfw-1 storefront-us-dfw storefront-us-dfw-1'
+  local dfw
+  dfw=$(cell_of storefront-us-dfw)
+  local ways=("$dfw storefront-us-dfw storefront-us-dfw-0" "$dfw storefront-us-dfw storefront-us-dfw-1"
     'lhr-1 storefront-eu-lhr storefront-eu-lhr-0')
   printf '\n%-49s' "seconds since the tenant's action, for Instance"
   printf '  %s' "${ways[@]##* }"
@@ -214,6 +270,27 @@ role() {
   disown
 }
 
+# Kills the API server of a cell.
+crash() {
+  local server
+  server=$(pgrep --parent "$(fedgate-sandbox status | awk -v cell="$1" '$1 == cell && $2 == "kube-apiserver" { print $4 }')")
+  mapfile -d '' -t crashed <"/proc/$server/cmdline"
+  kill -KILL "$server"
+  say "the API server of cell $1 is dead"
+}
+
+# Starts the API server that was killed.
+restart() {
+  setsid "${crashed[@]}" <"$FEDGATE_SANDBOX_DIR/processes.lock" >>"$logs/$1-restarted.log" 2>&1 &
+  disown
+  # kubectl waits for no server.
+  local deadline=$((SECONDS + LIMIT))
+  until kubectl --context "$1" get --raw /readyz >/dev/null 2>&1; do
+    ((SECONDS < deadline)) || fail "the API server does not come back; its log is $logs/$1-restarted.log"
+    sleep 0.2
+  done
+}
+
 # Shows where it stopped, and keeps all objects.
 report() {
   local name plane dump=$logs/demo-failure.txt
@@ -232,6 +309,7 @@ finish() {
   local status=$?
   trap - EXIT
   if [[ -n ${watch-} ]]; then kill "$watch" 2>/dev/null || true; fi
+  if [[ -n ${client-} ]]; then kill "$client" 2>/dev/null || true; fi
   if ((status)) && [[ -n ${start-} ]]; then report || true; fi
   if ((status)) || [[ -z ${KEEP-} ]]; then
     printf '\n== The sandbox ends\n'
@@ -260,8 +338,9 @@ if fedgate-sandbox status >/dev/null 2>&1; then
 fi
 trap finish EXIT
 trap 'exit 130' INT TERM
-typed fedgate-sandbox up
-fedgate-sandbox up >/dev/null
+up=(fedgate-sandbox up --cell dfw-1=DFW --cell dfw-2=DFW --cell lhr-1=LHR)
+typed "${up[@]}"
+"${up[@]}" >/dev/null
 echo '   $ eval "$(fedgate-sandbox env)"'
 eval "$(fedgate-sandbox env)"
 rm -rf "$KUBECACHEDIR"
@@ -273,8 +352,8 @@ port=$((10000 + $$ % 9000))
 gateway=http://127.0.0.1:$port
 # These times are minutes in production.
 role gateway gateway --admin-address "127.0.0.1:$port" --city-linger 1s --unused-city-set-after 1s \
-  --hub-namespace-retention 1s --orphan-after 1s --sweep-interval 5s
-for cell in dfw-1 lhr-1; do
+  --hub-namespace-retention 1s --orphan-after 1s --sweep-interval 5s --cell-lost-after 3s
+for cell in "${CELLS[@]}"; do
   port=$((port + 1))
   files=$FEDGATE_SANDBOX_DIR/kubeconfigs
   role "$cell-cell" cell --admin-address "127.0.0.1:$port" --name "$cell" --networking true \
@@ -282,7 +361,7 @@ for cell in dfw-1 lhr-1; do
     --quota-directory "$files/quota-$cell"
 done
 await --context hub --for=create resourceinterpretercustomization/workloaddeployment
-for cell in dfw-1 lhr-1; do
+for cell in "${CELLS[@]}"; do
   await --context "$cell" --namespace fedgate-system --for=create lease/fedgate-cell
 done
 say 'the gateway has applied its interpreters, and each cell has its Lease'
@@ -291,13 +370,13 @@ run kubectl config use-context alpha
 run kubectl config set-context alpha --namespace shop
 run kubectl create namespace shop
 namespace=ns-$(kubectl get namespace shop --output 'jsonpath={.metadata.uid}')
-places=(alpha/shop "hub/$namespace" "dfw-1/$namespace" "lhr-1/$namespace")
+places=(alpha/shop "hub/$namespace" "${CELLS[@]/%//$namespace}")
 typed fedgate-sandbox watch "${places[@]}"
 exec 3< <(exec fedgate-sandbox watch "${places[@]}" <"$FEDGATE_SANDBOX_DIR/processes.lock")
 watch=$!
 # The first line says that all objects have been listed.
 read -r -u 3 -t "$LIMIT" || fail 'fedgate-sandbox watch printed nothing'
-tee "$journal" <&3 | grep --line-buffered -E '^[0-9:.]+ (alpha +Instance|(dfw|lhr)-1 +Pod) ' &
+tee "$journal" <&3 | grep --line-buffered -E '^[0-9:.]+ (alpha +Instance|(dfw|lhr)-[12] +Pod) ' &
 exec 3<&-
 echo "   (below: what the tenant sees of Instances, and the cells' Pods; every change on every plane: $journal)"
 
@@ -312,89 +391,130 @@ run kubectl compute status storefront
 run kubectl compute instances --workload storefront
 run kubectl compute trace storefront
 
-step '2. The tenant deploys an image that nobody can pull; the command says what blocks it'
+step '2. A new image: a client that asks all the time finds a ready Pod of each placement each time'
+IMAGE=docker.io/library/nginx:1.30
+client_starts us eu
+run kubectl compute deploy storefront --image "$IMAGE"
+runs storefront-eu-lhr-0 storefront-us-dfw-0 storefront-us-dfw-1
+client_ends
+
+step '3. The tenant deploys an image that nobody can pull; the command says what blocks it'
+identities >"$logs/demo-identities"
+client_starts us eu
 ends_with 9 kubectl compute deploy storefront --image "$BAD_IMAGE" --stall-timeout 3s
-says instance/storefront-us-dfw-1 Ready ImageUnavailable
-says instance/storefront-eu-lhr-0 Ready ImageUnavailable
-says workloaddeployment/storefront-eu-lhr Available ImageUnavailable
-say 'so it stays: storefront-us-dfw-0 still serves, and is not replaced'
+says instance/storefront-us-dfw-2 Ready ImageUnavailable
+says instance/storefront-eu-lhr-1 Ready ImageUnavailable
+prints '' comm -23 "$logs/demo-identities" <(identities)
+say 'so it stays: the Instances with the image before still serve, and are not replaced'
 ends_with 9 kubectl compute trace storefront --stuck-after 3s
 
-step '3. The tenant goes back to the revision before'
+step '4. The tenant goes back to the revision before'
 run kubectl compute rollout history storefront
 run kubectl compute rollout undo storefront --yes
 runs storefront-eu-lhr-0 storefront-us-dfw-0 storefront-us-dfw-1
+client_ends
 
-step '4. The tenant scales placement us from 2 to 3'
+step '5. The tenant scales placement us from 2 to 3'
 run kubectl compute scale storefront --placement us --min 3
 runs storefront-eu-lhr-0 storefront-us-dfw-0 storefront-us-dfw-1 storefront-us-dfw-2
-has_pods dfw-1 storefront-us-dfw storefront-us-dfw-0 storefront-us-dfw-1 storefront-us-dfw-2
+dfw=$(cell_of storefront-us-dfw)
+has_pods "$dfw" storefront-us-dfw storefront-us-dfw-0 storefront-us-dfw-1 storefront-us-dfw-2
 step 'then to 1'
 run kubectl compute scale storefront --placement us --min 1
 await --for=delete instance/storefront-us-dfw-1 instance/storefront-us-dfw-2
-await --context dfw-1 --namespace "$namespace" --for=delete pod/storefront-us-dfw-1 pod/storefront-us-dfw-2
+await --context "$dfw" --namespace "$namespace" --for=delete pod/storefront-us-dfw-1 pod/storefront-us-dfw-2
 runs storefront-eu-lhr-0 storefront-us-dfw-0
-has_pods dfw-1 storefront-us-dfw storefront-us-dfw-0
+has_pods "$dfw" storefront-us-dfw storefront-us-dfw-0
 
-step '5. The tenant restarts it: each Instance is replaced'
+step '6. The tenant restarts it: each Instance is replaced'
 identities >"$logs/demo-identities"
 run kubectl compute restart storefront
 runs storefront-eu-lhr-0 storefront-us-dfw-0
 prints '' comm -12 "$logs/demo-identities" <(identities)
 
-step '6. The tenant suspends storefront-us-dfw, by annotation: its Pod goes, its Instance stays'
+step '7. The tenant suspends storefront-us-dfw, by annotation: its Pod goes, its Instance stays'
 identities >"$logs/demo-identities"
 run kubectl annotate workloaddeployment storefront-us-dfw compute.datumapis.com/suspended=true
 says instance/storefront-us-dfw-0 Ready Suspended
 says workloaddeployment/storefront-us-dfw Available Suspended
-await --context dfw-1 --namespace "$namespace" --for=delete pod/storefront-us-dfw-0
-has_pods dfw-1 storefront-us-dfw
+await --context "$dfw" --namespace "$namespace" --for=delete pod/storefront-us-dfw-0
+has_pods "$dfw" storefront-us-dfw
 step 'and resumes it: the same Instance has a new Pod'
 run kubectl annotate workloaddeployment storefront-us-dfw compute.datumapis.com/suspended-
-await --context dfw-1 --namespace "$namespace" --for=create pod/storefront-us-dfw-0
+await --context "$dfw" --namespace "$namespace" --for=create pod/storefront-us-dfw-0
 runs storefront-eu-lhr-0 storefront-us-dfw-0
-has_pods dfw-1 storefront-us-dfw storefront-us-dfw-0
+has_pods "$dfw" storefront-us-dfw storefront-us-dfw-0
 prints "$(cat "$logs/demo-identities")" identities
 
-# Waits until the deployment without a Workload runs in a city and has left the other cell.
+# Waits until the deployment without a Workload runs at a cell of a city, and nowhere else.
 kiosk_runs() {
-  local cell=$1 other=$2 city=$3
+  local home=$1 city=$2 cell
   local place='{.metadata.labels.compute\.datumapis\.com/city-code}'
-  await --context "$other" --namespace "$namespace" --for=delete workloaddeployment/kiosk instance/kiosk-0 pod/kiosk-0
-  await --context "$cell" --namespace "$namespace" --for=create --for=condition=Ready pod/kiosk-0
   await instance/kiosk-0 --for=create --for=jsonpath="$place=$city" --for=condition=Ready
+  for cell in "${CELLS[@]}"; do
+    [[ $cell != "$home" ]] || continue
+    await --context "$cell" --namespace "$namespace" --for=delete workloaddeployment/kiosk instance/kiosk-0 pod/kiosk-0
+    has_pods "$cell" kiosk
+  done
+  await --context "$home" --namespace "$namespace" --for=create --for=condition=Ready pod/kiosk-0
   prints "$city True" kubectl get instance kiosk-0 \
     --output "jsonpath=$place {.status.conditions[?(@.type==\"Ready\")].status}"
-  has_pods "$cell" kiosk kiosk-0
-  has_pods "$other" kiosk
-  say "kiosk-0 is Ready in $city, and cell $other has nothing of it"
+  has_pods "$home" kiosk kiosk-0
+  say "kiosk-0 is Ready in $city at cell $home, and the other cells have nothing of it"
 }
 
-step '7. The tenant applies examples/kiosk.yaml, a deployment without a Workload, in DFW'
+step '8. The tenant applies examples/kiosk.yaml, a deployment without a Workload, in DFW'
 run kubectl apply -f examples/kiosk.yaml
-kiosk_runs dfw-1 lhr-1 DFW
+await instance/kiosk-0 --for=create --for=condition=Ready
+home=$(cell_of kiosk)
+[[ $home == dfw-* ]] || fail "the deployment kiosk runs at $home"
+kiosk_runs "$home" DFW
 step 'and changes its city to LHR: it moves, with one patch on the hub'
 run kubectl patch workloaddeployment kiosk --type=merge --patch '{"spec":{"cityCode":"LHR"}}'
-kiosk_runs lhr-1 dfw-1 LHR
+kiosk_runs lhr-1 LHR
 
-step '8. The tenant moves placement eu from LHR to DFW: a new deployment, and the old one goes'
+step '9. A cell in DFW is lost: its API server is killed, and what it ran goes on at the other cell of the city'
+dfw=$(cell_of storefront-us-dfw)
+client_starts eu
+crash "$dfw"
+other=dfw-1
+[[ $dfw != dfw-1 ]] || other=dfw-2
+# Karmada notices the loss after 30 to 80 s, the stand-in after 3 s.
+LIMIT=300 await --context "$other" --namespace "$namespace" --for=create --for=condition=Ready pod/storefront-us-dfw-0
+LIMIT=300 await --context hub --namespace "$namespace" instance/storefront-us-dfw-0 \
+  --for=jsonpath="{.metadata.labels.fedgate\.dev/cell}=$other"
+await workloaddeployment/storefront-us-dfw --for=jsonpath='{.status.conditions[?(@.type=="Federated")].reason}=Delivered'
+prints "$other" cell_of storefront-us-dfw
+say "storefront-us-dfw-0 runs at cell $other, with its name"
+runs storefront-eu-lhr-0 storefront-us-dfw-0
+client_ends
+run fedgate cells list --hub-kubeconfig "$KUBECONFIG" --hub-context hub
+step 'and when it is back, it loses what has moved'
+restart "$dfw"
+LIMIT=300 await --context "$dfw" --namespace "$namespace" --for=delete workloaddeployment/storefront-us-dfw pod/storefront-us-dfw-0
+has_pods "$dfw" storefront-us-dfw
+has_pods "$other" storefront-us-dfw storefront-us-dfw-0
+
+step '10. The tenant moves placement eu from LHR to DFW: the Instance in LHR stays until that in DFW is ready'
+client_starts us eu
 run kubectl compute deploy storefront --placement eu --city DFW --yes
 await --for=delete instance/storefront-eu-lhr-0
 await --context lhr-1 --namespace "$namespace" --for=delete workloaddeployment/storefront-eu-lhr pod/storefront-eu-lhr-0
 runs storefront-eu-dfw-0 storefront-us-dfw-0
 has_pods lhr-1 storefront-eu-lhr
+client_ends
 run kubectl get workloaddeployments,instances
 
-step '9. The operator looks: fedgate status, and the way of the Workload until it is whole'
+step '11. The operator looks: fedgate status, and the way of the Workload until it is whole'
 run fedgate status --server "$gateway"
 run fedgate trace alpha shop/storefront --watch --server "$gateway"
 
-step '10. The tenant deletes everything, and the namespace'
+step '12. The tenant deletes everything, and the namespace'
 run kubectl compute destroy storefront --yes
 run kubectl delete workloaddeployment kiosk
 run kubectl delete namespace shop
 say 'project alpha has no Workload, deployment and Instance'
-for plane in dfw-1 lhr-1 hub; do
+for plane in "${CELLS[@]}" hub; do
   await --context "$plane" --for=delete "namespace/$namespace"
   say "plane $plane has the tenant's namespace no longer"
 done

@@ -23,8 +23,10 @@ fn the_demonstration_comes_about() -> Result<()> {
     ensure!(output.status.success(), "{}\n{out}\n{err}", output.status);
     for said in [
         "project  Instance is Ready",
-        "Instance storefront-us-dfw-1: Ready=False (ImageUnavailable)",
+        "times for Pods of us eu, and has found ready ones each time",
+        "Instance storefront-us-dfw-2: Ready=False (ImageUnavailable)",
         "Instance storefront-us-dfw-0: Ready=False (Suspended)",
+        "storefront-us-dfw-0 runs at cell dfw-",
         "$ fedgate status",
         "$ fedgate trace alpha shop/storefront --watch",
         "All of it has happened as it should",
