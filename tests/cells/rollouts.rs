@@ -1,7 +1,8 @@
-//! Rollouts that keep serving: surge, deadline, undo, pause (docs/contract/serving.md §3).
+//! Rollouts that keep serving: surge, deadline, undo, pause (docs/contract/serving.md §3); moves of a placement to another city
+//! (docs/contract/serving.md §4).
 
 use crate::support::{
-    Case, Wish,
+    Case, TestCase, Wish,
     case::{image, is_true, message, name, says},
     kinds::{CLAIM, DEPLOYMENT, EVENT, INSTANCE, POD, WORKLOAD},
     lone_trials, seconds, trials, wait_for,
@@ -15,6 +16,7 @@ trials![
     s14_one_instance_is_replaced_while_another_one_serves,
     s15_a_rollout_with_a_bad_image_holds_or_is_undone,
     s17_a_paused_rollout_goes_on_when_it_is_resumed,
+    s19_a_city_serves_until_the_one_that_replaces_it_is_ready,
     probes_and_the_end_of_a_container_reach_the_pod,
 ];
 lone_trials![s16_a_surge_without_quota_makes_room];
@@ -32,8 +34,11 @@ async fn wait_for_progressing(case: &Case, status: &str, reason: &str) -> Value 
 /// Every 20 ms, asserts that at least `count` Instances are Ready and their Pods are not being deleted. Never returns.
 async fn assert_serving(case: &Case, count: usize) {
     loop {
-        let instances = case.at(case.dfw(), &INSTANCE).await;
-        let pods = case.at(case.dfw(), &POD).await;
+        let (mut instances, mut pods) = (Vec::new(), Vec::new());
+        for cell in [case.dfw(), &case.suite.lhr] {
+            instances.extend(case.at(cell, &INSTANCE).await);
+            pods.extend(case.at(cell, &POD).await);
+        }
         let living: BTreeSet<&str> = pods
             .iter()
             .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
@@ -160,6 +165,7 @@ async fn s16_a_surge_without_quota_makes_room(case: Case) {
     case.runs(&newer).await;
     wait_for_progressing(&case, "True", "RolloutComplete").await;
     case.budget("10").await;
+    case.clean_up().await;
 }
 
 async fn s17_a_paused_rollout_goes_on_when_it_is_resumed(case: Case) {
@@ -188,6 +194,53 @@ async fn s17_a_paused_rollout_goes_on_when_it_is_resumed(case: Case) {
     })
     .await;
     wait_for_progressing(&case, "True", "RolloutComplete").await;
+}
+
+async fn s19_a_city_serves_until_the_one_that_replaces_it_is_ready(case: Case) {
+    let wish = Wish::new("web", 1);
+    case.run(&wish).await;
+    let in_city = |city: &str, image: &str| {
+        let mut wish = wish.clone().image(image);
+        city.clone_into(&mut wish.places[0].1);
+        wish
+    };
+    // The new city cannot serve before its image is corrected.
+    let good = in_city("LHR", "shop/web:1.4.3");
+    while_serving(&case, 1, async {
+        case.update(&in_city("LHR", "shop/web:broken")).await;
+        let moving = case
+            .project_says(&WORKLOAD, "web", ["Moving", "True", "ImageUnavailable"])
+            .await;
+        let said = message(&moving, "Moving");
+        assert!(
+            said.starts_with(
+                "the deployment of us/DFW stays until that of us/LHR is ready: image shop/web:broken"
+            ),
+            "{said}"
+        );
+        assert!(
+            is_true(&moving, "Available") && !is_true(&moving, "Ready"),
+            "{moving}"
+        );
+        let former = case.project.get(&DEPLOYMENT, &case.ns, DEPLOYED).await;
+        assert!(former.is_some_and(|d| d["metadata"]["deletionTimestamp"].is_null()));
+        case.update(&good).await;
+        case.runs(&good).await;
+    })
+    .await;
+    case.emptied(case.dfw()).await;
+    let ended = case
+        .project_says(&WORKLOAD, "web", ["Ready", "True", "ReplicasAvailable"])
+        .await;
+    assert!(!is_true(&ended, "Moving"), "{ended}");
+
+    // With a gap that the tenant allows, nothing waits for a city that does not serve.
+    let allowed = json!({"metadata": {"annotations": {keys::ALLOW_GAP: "true"}}});
+    case.project.merge(&WORKLOAD, &case.ns, "web", allowed).await;
+    case.update(&in_city("DFW", "shop/web:broken")).await;
+    case.emptied(&case.suite.lhr).await;
+    case.update(&wish).await;
+    case.runs(&wish).await;
 }
 
 async fn probes_and_the_end_of_a_container_reach_the_pod(case: Case) {

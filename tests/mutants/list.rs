@@ -528,6 +528,17 @@ mutants! {
             "written(from) == 0 || to.is_some_and(|to| written(to) >= wanted)" => "true",
             "gateway/federator::tests::cells::a_move_is_read_from_its_binding_and_only_the_gateways_own";
     }
+    "crates/gateway/src/workload/replaced.rs" {
+        former_city_deleted_before_the_new_one_is_ready:
+            "if !is_ready(*pair, new)" => "if false",
+            "gateway/workload::tests::replaced::a_city_serves_until_the_one_that_replaces_it_is_ready";
+        former_city_deleted_because_the_new_one_has_no_location:
+            ".or_else(unplaceable)?" => "?",
+            "gateway/workload::tests::replaced::a_city_without_a_location_replaces_nothing";
+        a_gap_allowed_by_nobody:
+            "Some(\"true\")" => "None",
+            "gateway/workload::tests::replaced::a_city_serves_until_the_one_that_replaces_it_is_ready";
+    }
     "crates/gateway/src/moves/decide.rs" {
         lost_cells_acted_on_however_many:
             "counts(&cell) && (are_many || of_city > 1)" => "false",

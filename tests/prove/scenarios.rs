@@ -198,6 +198,8 @@ pub(crate) const SCENARIOS: [Scenario; 21] = [
             &[Workload("p", "default", "shop", &["DFW"])],
             &[Workload("p", "default", "shop", &["DFW", "LHR"])],
             &[Workload("p", "default", "shop", &["LHR"])],
+            // The deployment in LHR stays until that in DFW is ready.
+            &[Workload("p", "default", "shop", &["DFW"])],
         ],
     },
     Scenario {

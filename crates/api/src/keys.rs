@@ -84,6 +84,12 @@ pub const GATE_START: &str = "compute.datumapis.com/referenced-data-gate-start";
 pub const COMPLETE_TEMPLATE: &str = "fedgate.dev/complete-template";
 /// Annotation on deployments at a cell: hash of the template whose rollout was undone (contract: serving.md §3).
 pub const UNDONE: &str = "fedgate.dev/undone";
+/// Annotation on project deployments, written at creation: UIDs of the deployments of former places that it replaces, separated by
+/// commas (contract: serving.md §4).
+pub const REPLACES: &str = "fedgate.dev/replaces";
+/// Annotation on Workloads, by their tenant: with `true`, the gateway deletes the deployments of former places without waiting for the
+/// new ones (contract: serving.md §4).
+pub const ALLOW_GAP: &str = "fedgate.dev/allow-gap";
 /// Label on claims of quota: name of the claiming cell's Karmada Cluster.
 pub const SOURCE_CLUSTER: &str = "compute.datumapis.com/source-cluster";
 /// Label on claims of quota: namespace of the Instance at its cell.

@@ -7,6 +7,7 @@ use crate::support::{
     kinds::{DEPLOYMENT, INSTANCE, WORKLOAD},
     seconds, wait_for,
 };
+use fedgate_api::keys;
 use futures::StreamExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
@@ -156,7 +157,7 @@ impl Desk {
         self.says("journal", "heap-").await;
     }
 
-    /// A client writes a label of the Workload all the time, on which nothing depends.
+    /// A client edits the Workload all the time: each edit changes an annotation that the gateway reads, and nothing follows from it.
     async fn beat(&self) {
         let done = async || {
             let all = self.metric("controller_runtime_reconcile_total", &[]).await;
@@ -170,9 +171,13 @@ impl Desk {
                 ..PatchParams::default()
             };
             for number in 0_u64.. {
-                let label = json!({"metadata": {"labels": {"fedgate.dev/beat": number.to_string()}}});
-                let written = workloads.patch("web", &params, &Patch::Merge(&label)).await;
-                written.expect("write a label");
+                let value = (number % 2 == 0).then_some("true");
+                let edit = json!({"metadata": {
+                    "labels": {"fedgate.dev/beat": number.to_string()},
+                    "annotations": {keys::ALLOW_GAP: value},
+                }});
+                let written = workloads.patch("web", &params, &Patch::Merge(&edit)).await;
+                written.expect("edit the Workload");
                 tokio::time::sleep(PAUSE).await;
             }
         });

@@ -29,6 +29,8 @@ pub mod types {
     pub const READY: &str = "Ready";
     /// Workload: it lacks something that needs an edit. Only ever True.
     pub const STALLED: &str = "Stalled";
+    /// Workload: a deployment of a former place serves until those that replace it are ready. Only ever True.
+    pub const MOVING: &str = "Moving";
     /// Instance: it has been ready once. Only ever True, and written when that ends.
     pub const INITIALIZED: &str = "Initialized";
     /// Instance: quota was granted.

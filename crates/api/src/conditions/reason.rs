@@ -243,7 +243,7 @@ mod tests {
             let all = Reason::ALL.iter().filter(|reason| is_wanted(**reason));
             all.map(|reason| reason.as_str()).collect()
         };
-        // `Stalled` is True for reasons of False conditions.
+        // `Stalled` and `Moving` are True for reasons of False conditions.
         for reason in words(&[1], |of| of == "Workload Stalled") {
             assert!(
                 matches!(priority(reason), 6 | 8),
@@ -253,7 +253,9 @@ mod tests {
         let next = "a reason stands in reason.rs and in conditions.yaml; then make docs";
         let bad = words(&[2], |of| !is_of_further_kinds(of));
         assert_eq!(bad, reasons(|reason| reason.priority().is_some()), "{next}");
-        let good = words(&[1], |of| of != "Workload Stalled" && !is_of_further_kinds(of));
+        let good = words(&[1], |of| {
+            !["Workload Stalled", "Workload Moving"].contains(&of) && !is_of_further_kinds(of)
+        });
         let unranked = reasons(|reason| reason.priority().is_none() && !reason.is_of_further_kinds());
         assert_eq!(good, unranked, "{next}");
         let all = words(&[1, 2], |_| true);

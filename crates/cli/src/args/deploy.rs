@@ -3,6 +3,7 @@
 
 use super::{changes::ChangeArgs, duration, number};
 use clap::Args;
+use fedgate_api::keys;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -51,6 +52,9 @@ pub(crate) struct DeployFlags {
     /// Locations of the placement, which replace its list; in place of cities
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "city")]
     pub(crate) location: Vec<String>,
+    /// Delete the deployments of removed cities without waiting for the new ones. It stays in effect until --city or --location is given without it
+    #[arg(long)]
+    pub(crate) allow_gap: bool,
     /// The placement to change; default: the only one
     #[arg(long, value_name = "NAME")]
     pub(crate) placement: Option<String>,
@@ -115,6 +119,11 @@ impl DeployFlags {
             (self.image.is_some(), "--image", container("image")),
             (!self.city.is_empty(), "--city", placement("cityCodes")),
             (!self.location.is_empty(), "--location", placement("locations")),
+            (
+                self.allow_gap,
+                "--allow-gap",
+                format!("annotation {}: \"true\"", keys::ALLOW_GAP),
+            ),
             (self.placement.is_some(), "--placement", placement("name")),
             (self.container.is_some(), "--container", container("name")),
             (

@@ -6,7 +6,7 @@ use crate::{
     error::Error,
     manifest::field_mut,
 };
-use fedgate_api::{API_VERSION, RolloutSettings};
+use fedgate_api::{API_VERSION, RolloutSettings, keys};
 use serde_json::{Value, json};
 
 /// Names and values on creation, where no flag gives them.
@@ -64,6 +64,14 @@ impl DeployFlags {
             *field_mut(workload, &INSTANCE_TYPE_PATH) = json!(instance_type);
         }
         self.place(name, workload)?;
+        if self.allow_gap {
+            *field_mut(workload, &["metadata", "annotations", keys::ALLOW_GAP]) = json!("true");
+        } else if let (true, Some(Value::Object(annotations))) = (
+            !self.city.is_empty() || !self.location.is_empty(),
+            workload.pointer_mut("/metadata/annotations"),
+        ) {
+            annotations.remove(keys::ALLOW_GAP);
+        }
         self.contain(name, workload)?;
         for Edit { name, entry } in &self.label {
             if let Some(value) = entry {
@@ -242,6 +250,25 @@ mod tests {
         flags.apply("web", &mut after).unwrap();
         let changes = diff::changes(Some(&before), &after);
         changes.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_gap_is_allowed_until_other_cities_are_named_without_it() {
+        let mut workload = live();
+        let mut apply = |allow_gap, cities: &[&str]| {
+            let flags = DeployFlags {
+                allow_gap,
+                city: cities.iter().map(|city| (*city).to_owned()).collect(),
+                placement: (!cities.is_empty()).then(|| "eu".to_owned()),
+                ..flags()
+            };
+            flags.apply("web", &mut workload).unwrap();
+            workload["metadata"]["annotations"][keys::ALLOW_GAP].clone()
+        };
+        assert_eq!(apply(true, &["ORD"]), "true");
+        assert_eq!(apply(false, &[]), "true");
+        assert_eq!(apply(false, &["DFW"]), Value::Null);
+        assert_eq!(apply(true, &[]), "true");
     }
 
     #[test]

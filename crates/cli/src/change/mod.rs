@@ -292,7 +292,7 @@ impl Plan {
         let known = Known::read(plane, joined.as_mut(), spec).await;
         Ok(Self {
             changes,
-            effects: effects(joined.as_ref(), spec, &known),
+            effects: effects(joined.as_ref(), spec, stored.allows_gap(), &known),
         })
     }
 

@@ -14,6 +14,7 @@ use crate::{
     time::age,
     view::{Counts, Health, Instances, Joined},
 };
+use fedgate_api::conditions::types::MOVING;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -68,6 +69,8 @@ async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> 
 struct Status {
     name: String,
     health: Health,
+    /// Which former place still serves, and until when.
+    moving: Option<String>,
     revision: Option<Active>,
     rows: Vec<Row>,
 }
@@ -78,6 +81,10 @@ impl Status {
         Self {
             name: joined.workload.name().to_owned(),
             health: Health::of(&joined.workload, counts),
+            moving: joined
+                .workload
+                .condition(MOVING)
+                .map(|moving| moving.message.to_owned()),
             revision,
             rows: once(joined, instances, now),
         }
@@ -99,11 +106,12 @@ impl Status {
         for row in &self.rows {
             table.row(cells(row, now));
         }
-        let head = [
+        let mut head = vec![
             format!("Workload  {}", self.name),
             format!("Health    {}", self.health),
-            format!("Revision  {revision}"),
         ];
+        head.extend(self.moving.iter().map(|moving| format!("Moving    {moving}")));
+        head.push(format!("Revision  {revision}"));
         escaped(&head) + "\n" + &output.table_text(&table, COLUMNS.len())
     }
 
@@ -120,7 +128,7 @@ impl Status {
             .as_ref()
             .map(|Active { number, by, time }| json!({"number": number, "by": by, "time": time}));
         json!({"apiVersion": "cli.fedgate.dev/v1", "kind": "Status", "metadata": {"name": self.name},
-            "health": self.health.word.as_str(), "message": self.health.detail, "revision": revision,
+            "health": self.health.word.as_str(), "message": self.health.detail, "moving": self.moving, "revision": revision,
             "cities": cities.collect::<Vec<_>>()})
     }
 }

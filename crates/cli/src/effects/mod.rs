@@ -7,6 +7,7 @@ use crate::{
     output::plural,
     view::{City, Counts, Joined, Object, is_located, minimum},
 };
+use fedgate_api::{conditions::types::AVAILABLE, keys::REPLACES};
 pub(crate) use places::Known;
 use places::{Fate, Target, fates, targets};
 use serde_json::Value;
@@ -26,12 +27,13 @@ impl From<String> for Effect {
     }
 }
 
-/// The effects of a new spec. `joined` is the live Workload; `None` if it does not exist.
-pub(crate) fn effects(joined: Option<&Joined>, spec: &Value, known: &Known) -> Vec<Effect> {
+/// The effects of a new spec. `joined` is the live Workload; `None` if it does not exist. A deployment of a former place waits for
+/// no other one if the Workload `allows_gap`.
+pub(crate) fn effects(joined: Option<&Joined>, spec: &Value, allows_gap: bool, known: &Known) -> Vec<Effect> {
     let live = joined.map(|joined| &joined.workload.0["spec"]);
     let targets = targets(joined, spec, known);
-    let before = joined.map(|joined| &*joined.cities).unwrap_or_default();
-    let fates = fates(before, &targets, known);
+    let before = joined.map(Joined::places).unwrap_or_default();
+    let fates = fates(&before, &targets, known);
     let mut effects = Vec::new();
     if live.is_some_and(|live| !diff::same(live.get("template"), spec.get("template"))) {
         let stay = fates.iter().filter(|(_, fate)| *fate != Fate::Goes);
@@ -49,11 +51,16 @@ pub(crate) fn effects(joined: Option<&Joined>, spec: &Value, known: &Known) -> V
     for (at, target) in targets.iter().enumerate() {
         effects.extend(gains(at, target, &fates, live));
     }
-    effects.extend(fates.iter().filter_map(|((city, deployment), fate)| {
+    effects.extend(fates.iter().filter_map(|(before, fate)| {
+        let (city, deployment) = before;
+        let is_replaced = || !allows_gap && is_replaced(before, &targets, &fates);
         let instances = plural(existing(deployment.as_ref()), "instance");
         let what = format!("{} and its {instances}", city.shown);
         let text = match fate {
             Fate::Stays(_) => return None,
+            Fate::Goes if is_replaced() => {
+                format!("removes {what} once the new cities are ready")
+            }
             Fate::Goes => format!("removes {what}"),
             Fate::MayGo(None) => {
                 format!("may remove {what}: no location tells whether the selector keeps it")
@@ -62,10 +69,38 @@ pub(crate) fn effects(joined: Option<&Joined>, spec: &Value, known: &Known) -> V
                 format!("may replace {what}: no location tells whether {candidates} is in this city")
             }
         };
-        let loss = Some((what, *fate == Fate::Goes));
+        // That a former place goes once the new cities are ready was confirmed with the edit that removed it.
+        let is_known = joined.is_some_and(|joined| joined.is_former(city)) && is_replaced();
+        let loss = (!is_known).then(|| (what, *fate == Fate::Goes));
         Some(Effect { text, loss })
     }));
     effects
+}
+
+/// True if a deployment stays until others are ready (contract: serving.md §4): one of them names it in annotation `replaces`, or it
+/// is available and its placement gains a place.
+fn is_replaced(
+    (city, deployment): &(City, Option<Object>),
+    targets: &[Target<'_>],
+    fates: &[(&(City, Option<Object>), Fate)],
+) -> bool {
+    let Some(deployment) = deployment else {
+        return false;
+    };
+    let serves = deployment
+        .condition(AVAILABLE)
+        .is_some_and(|available| available.holds());
+    let is_new = |at: usize| !fates.iter().any(|(_, fate)| *fate == Fate::Stays(at));
+    let mut targets = targets.iter().enumerate();
+    let names_it = |(other, fate): &(&(City, Option<Object>), Fate)| {
+        let other = other.1.as_ref().filter(|_| *fate != Fate::Goes);
+        let mut uids = other
+            .into_iter()
+            .flat_map(|other| other.annotation(REPLACES).split(','));
+        !deployment.uid().is_empty() && uids.any(|uid| uid == deployment.uid())
+    };
+    fates.iter().any(names_it)
+        || serves && targets.any(|(at, target)| target.is_added_to(&city.placement) && is_new(at))
 }
 
 /// Says how Instances are replaced, if all placements agree.
@@ -146,6 +181,59 @@ mod tests {
             "placements": [{"name": "us", "cityCodes": cities, "scaleSettings": {"minReplicas": min}}]})
     }
 
+    /// The effects of these cities while DFW serves, with an ORD that was created to replace it if the live spec names that, and
+    /// whether the change asks.
+    fn moved(live: &str, wanted: &[&str], allows_gap: bool) -> Vec<(String, bool)> {
+        let workload =
+            Object(json!({"metadata": {"name": "web", "uid": "u"}, "spec": spec(&[live], 1, "a")}));
+        let deployment = |city: &str, available: &str, annotations: Value| {
+            Object(
+                json!({"metadata": {"name": city, "uid": city, "annotations": annotations},
+                "spec": {"workloadRef": {"uid": "u"}, "placementName": "us", "cityCode": city},
+                "status": {"replicas": 1, "desiredReplicas": 1,
+                    "conditions": [{"type": "Available", "status": available, "reason": "X"}]}}),
+            )
+        };
+        let mut deployments = vec![deployment("DFW", "True", json!({}))];
+        if live == "ORD" {
+            deployments.push(deployment("ORD", "False", json!({REPLACES: "x,DFW"})));
+        }
+        let joined = join(vec![workload], deployments).pop();
+        let effects = effects(
+            joined.as_ref(),
+            &spec(wanted, 1, "a"),
+            allows_gap,
+            &Known::default(),
+        );
+        let lines = effects
+            .into_iter()
+            .map(|effect| (effect.text, effect.loss.is_some()));
+        lines.collect()
+    }
+
+    #[test]
+    fn a_city_that_serves_waits_for_its_replacement() {
+        let line = |text: &str, asks| (text.to_owned(), asks);
+        let adds = line("adds ORD (min 1)", false);
+        let at_once = line("removes DFW and its 1 instance", true);
+        let waits = |asks| {
+            line(
+                "removes DFW and its 1 instance once the new cities are ready",
+                asks,
+            )
+        };
+        assert_eq!(moved("DFW", &["ORD"], false), [adds.clone(), waits(true)]);
+        assert_eq!(moved("DFW", &["ORD"], true), [adds, at_once.clone()]);
+        assert_eq!(moved("DFW", &[], false), std::slice::from_ref(&at_once));
+        // Meanwhile the spec names DFW no more.
+        assert_eq!(moved("ORD", &["ORD"], false), [waits(false)]);
+        assert_eq!(moved("ORD", &["ORD"], true), std::slice::from_ref(&at_once));
+        assert_eq!(
+            moved("ORD", &["DFW"], false),
+            [line("removes ORD and its 1 instance", true)]
+        );
+    }
+
     #[test]
     fn each_effect_is_a_sentence() {
         let workload =
@@ -158,7 +246,7 @@ mod tests {
         };
         let joined = join(vec![workload], vec![deployment("DFW"), deployment("LHR")]).pop();
         let texts = |effects: Vec<Effect>| effects.into_iter().map(|effect| effect.text).collect::<Vec<_>>();
-        let of = |spec: &Value| texts(effects(joined.as_ref(), spec, &Known::default()));
+        let of = |spec: &Value| texts(effects(joined.as_ref(), spec, false, &Known::default()));
         assert_eq!(of(&spec(&["DFW", "LHR"], 2, "a")), [""; 0]);
         assert_eq!(
             of(&spec(&["DFW", "LHR"], 2, "b")),
@@ -186,7 +274,7 @@ mod tests {
             ["scales DFW from min 2 to min 3", "scales LHR from min 2 to min 3"]
         );
         assert_eq!(
-            texts(effects(None, &spec(&["DFW"], 1, "a"), &Known::default())),
+            texts(effects(None, &spec(&["DFW"], 1, "a"), false, &Known::default())),
             ["adds DFW (min 1)"]
         );
     }

@@ -98,6 +98,11 @@ enum At<'a> {
 }
 
 impl Target<'_> {
+    /// True if this is a place of the placement by its name.
+    pub(super) fn is_added_to(&self, placement: &str) -> bool {
+        self.placement == placement && matches!(self.at, At::Place(_))
+    }
+
     /// The place in its new form, if the placement of the live spec had the other one.
     pub(super) fn form_after(&self, was_located: bool) -> Option<String> {
         match self.at {
@@ -309,7 +314,7 @@ mod tests {
             Object(json!({"metadata": {"name": format!("d{at}")}, "spec": spec, "status": {"replicas": 1}}))
         });
         let joined = join(vec![workload], deployments.collect()).pop();
-        let effects = effects(joined.as_ref(), wanted, known);
+        let effects = effects(joined.as_ref(), wanted, false, known);
         effects.into_iter().map(|effect| effect.text).collect()
     }
 

@@ -7,7 +7,7 @@ use crate::{
 };
 use fedgate_api::{
     Reason,
-    conditions::types::{AVAILABLE, FEDERATED, PROGRESSING, REPLICAS_READY},
+    conditions::types::{AVAILABLE, FEDERATED, PROGRESSING, READY, REPLICAS_READY},
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -170,7 +170,12 @@ pub(crate) fn workload_refusal<'a>(workload: &'a Object, city: &City) -> Option<
     let has_cause = placement.is_some_and(|placement| placement.reason != NO_DEPLOYMENT);
     let stalled = workload.stalled().filter(|_| !has_cause);
     let available = || workload.condition(AVAILABLE).filter(Condition::refuses);
-    stalled.or(placement).or_else(available)
+    // Ready has the cause while another city of the placement serves.
+    let ready = || {
+        let ready = workload.condition(READY);
+        ready.filter(|ready| ready.refuses() && ready.is_grave())
+    };
+    stalled.or(placement).or_else(available).or_else(ready)
 }
 
 fn row(workload: &Object, city: &City, deployment: &Object, instances: &Instances) -> Row {

@@ -65,6 +65,25 @@ impl Joined {
         present.chain(&self.leaving)
     }
 
+    /// The places of its spec, then those of deployments that match no place of the spec and are not being deleted.
+    pub(crate) fn places(&self) -> Vec<(City, Option<Object>)> {
+        let former = self.leaving.iter().filter(|deployment| !deployment.is_deleting());
+        let former = former.map(|deployment| {
+            let city = City::new(
+                deployment.text("/spec/placementName"),
+                deployment.text("/spec/cityCode"),
+                location_of(deployment),
+            );
+            (city, Some(deployment.clone()))
+        });
+        self.cities.iter().cloned().chain(former).collect()
+    }
+
+    /// True if the spec does not name the place.
+    pub(crate) fn is_former(&self, place: &City) -> bool {
+        !self.cities.iter().any(|(city, _)| city == place)
+    }
+
     /// Names of locations whose city is not known.
     pub(crate) fn unmapped(&self) -> impl Iterator<Item = &str> {
         let cities = self.cities.iter().map(|(city, _)| city);

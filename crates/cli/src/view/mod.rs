@@ -10,7 +10,7 @@ pub(crate) use place::{City, CityMap, city_of, is_at, is_located, is_selecting, 
 pub(crate) use words::{Health, HealthWord, InstanceState, InstanceWord};
 
 use crate::time::age;
-use fedgate_api::conditions::types::STALLED;
+use fedgate_api::{conditions::types::STALLED, keys};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -112,6 +112,13 @@ impl Object {
         self.0["metadata"]["labels"][key].as_str().unwrap_or_default()
     }
 
+    /// The value of an annotation; empty if there is none.
+    pub(crate) fn annotation(&self, key: &str) -> &str {
+        self.0["metadata"]["annotations"][key]
+            .as_str()
+            .unwrap_or_default()
+    }
+
     /// Time of creation.
     pub(crate) fn created(&self) -> Option<Timestamp> {
         self.text("/metadata/creationTimestamp").parse().ok()
@@ -162,6 +169,11 @@ impl Object {
     /// The condition of this type.
     pub(crate) fn condition(&self, type_: &str) -> Option<Condition<'_>> {
         condition(self.list("/status/conditions"), type_)
+    }
+
+    /// True if the annotation of a Workload lets deployments of former places go before the new ones are ready.
+    pub(crate) fn allows_gap(&self) -> bool {
+        self.annotation(keys::ALLOW_GAP) == "true"
     }
 
     /// The cause that stops this generation of a Workload for good, if the server knows one.

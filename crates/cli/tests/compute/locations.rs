@@ -121,7 +121,10 @@ async fn another_selector_needs_a_yes_for_each_deployment_that_it_may_lose() {
     );
     assert_eq!(
         effects(&shop, &narrow).await,
-        ["adds eu-3 (min 2)", "removes eu-2 and its 2 instances"]
+        [
+            "adds eu-3 (min 2)",
+            "removes eu-2 and its 2 instances once the new cities are ready"
+        ]
     );
     let writes = shop.writes();
     let seen = shop.run(&deploy(&narrow)).await;
@@ -440,7 +443,10 @@ async fn a_change_of_form_is_in_place_where_the_city_of_the_location_is_known() 
     locations(&shop, &[("us-east-1", json!({keys::CITY_CODE: "IAD"}))]);
     assert_eq!(
         effects(&shop, &wanted).await,
-        ["adds us-east-1 (min 2)", "removes DFW and its 2 instances"]
+        [
+            "adds us-east-1 (min 2)",
+            "removes DFW and its 2 instances once the new cities are ready"
+        ]
     );
     let (shop, wanted) = form(
         in_cities(&["DFW"]),

@@ -4,6 +4,7 @@ use super::{
     checks::{self, CheckOutcome},
     matching::{self, Match},
     name, ready,
+    replaced::{self, Kept},
     rollup::{self, Outcome},
     snapshot::{Locations, WorkloadSnapshot, controller, is_leaving},
     wanted::{Access, Pair},
@@ -140,6 +141,7 @@ fn reconcile(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect>
     if !snapshot.clusters_listed && matches.may_change_form() {
         return Vec::new();
     }
+    let kept = Kept::of(snapshot, &matches);
     let mut effects = Vec::new();
     let mut outcomes: Vec<Outcome> = matches
         .pairs
@@ -149,8 +151,10 @@ fn reconcile(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect>
     if verdict == CheckOutcome::Good {
         let mut names = Names::new(snapshot);
         let mut changes_of_place = Vec::new();
+        let replaced = replaced::uids_to_replace(snapshot, &matches);
         for ((pair, found), outcome) in matches.pairs.iter().zip(&mut outcomes) {
-            let (done, effect) = upsert(snapshot, pair, found, &mut names);
+            let replaced = replaced.get(&*pair.placement.name).map(String::as_str);
+            let (done, effect) = upsert(snapshot, pair, found, &mut names, replaced);
             *outcome = match &snapshot.checks.refused {
                 Some(words) if effect.is_some() => Outcome::Refused(words.clone()),
                 _ => done,
@@ -167,22 +171,25 @@ fn reconcile(snapshot: &WorkloadSnapshot, now: Timestamp) -> Vec<WorkloadEffect>
             .iter()
             .any(|o| matches!(o, Outcome::Waits | Outcome::NameConflict(_)))
         {
-            effects.extend(delete(matches.unmatched.iter().copied()));
+            let unmatched = matches.unmatched.iter().copied();
+            effects.extend(delete(unmatched.filter(|d| !kept.contains(d))));
         }
     }
-    let status = rollup::status(snapshot, &matches, &outcomes, &verdict, now);
+    let status = rollup::status(snapshot, &matches, &kept, &outcomes, &verdict, now);
     if ready::is_due(snapshot.workload.status.as_ref(), &status) {
         effects.push(WorkloadEffect::PatchStatus(Box::new(status)));
     }
     effects
 }
 
-/// The outcome of a pair, and the write that creates its deployment or applies to it, if one is due.
+/// The outcome of a pair, and the write that creates its deployment or applies to it, if one is due. A new deployment
+/// replaces those with the UIDs in `replaced`.
 fn upsert(
     snapshot: &WorkloadSnapshot,
     pair: &Pair,
     found: &Match,
     names: &mut Names,
+    replaced: Option<&str>,
 ) -> (Outcome, Option<WorkloadEffect>) {
     let workload = &snapshot.workload;
     match found {
@@ -200,7 +207,7 @@ fn upsert(
         Match::None if pair.access != Access::Open => (Outcome::Absent, None),
         Match::None => match names.take(workload, pair) {
             Name::Free(name) => {
-                let effect = WorkloadEffect::Create(Box::new(created(snapshot, pair, name)));
+                let effect = WorkloadEffect::Create(Box::new(created(snapshot, pair, name, replaced)));
                 (Outcome::Created, Some(effect))
             }
             Name::Leaving => (Outcome::Waits, None),
@@ -295,13 +302,19 @@ fn changed(workload: &Workload, pair: &Pair, existing: &WorkloadDeployment) -> W
 
 /// A new deployment has the annotation and the finalizer that the federator would patch first, which saves that
 /// request.
-fn created(snapshot: &WorkloadSnapshot, pair: &Pair, name: String) -> WorkloadDeployment {
+fn created(
+    snapshot: &WorkloadSnapshot,
+    pair: &Pair,
+    name: String,
+    replaced: Option<&str>,
+) -> WorkloadDeployment {
     let workload = &snapshot.workload;
     let hub_namespace = snapshot.hub_namespace.as_str().to_owned();
     let named = snapshot.own_hub.iter().map(|uid| (keys::HUB, uid.to_string()));
     let annotations = [(keys::FEDERATION_NAMESPACE, hub_namespace)]
         .into_iter()
-        .chain(named);
+        .chain(named)
+        .chain(replaced.map(|uids| (keys::REPLACES, uids.to_owned())));
     WorkloadDeployment {
         metadata: ObjectMeta {
             name: Some(name),

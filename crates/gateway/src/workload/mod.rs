@@ -8,6 +8,7 @@ mod name;
 mod observe;
 mod prepare;
 mod ready;
+mod replaced;
 mod rollup;
 pub mod snapshot;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use fedgate_engine::{
 use jiff::Timestamp;
 use kube::core::{DynamicObject, ObjectMeta};
 use observe::NoSnapshot;
+use replaced::allows_gap;
 use serde_json::json;
 use std::{collections::BTreeSet, time::Duration};
 
@@ -91,6 +93,7 @@ pub struct ObjectState {
     uid: Option<String>,
     generation: Option<i64>,
     deleting: bool,
+    allows_gap: bool,
 }
 
 impl ObjectState {
@@ -99,6 +102,7 @@ impl ObjectState {
             uid: metadata.uid.clone(),
             generation: metadata.generation,
             deleting: metadata.deletion_timestamp.is_some(),
+            allows_gap: allows_gap(metadata),
         }
     }
 }

@@ -114,6 +114,10 @@ pub(super) fn observe(
             generation: Some(source.digest.generation),
             creation_timestamp: Timestamp::from_second(source.digest.created()).ok().map(Time),
             deletion_timestamp: source.digest.deleted.map(Time),
+            annotations: rollup
+                .replaces
+                .as_deref()
+                .map(|uids| [(keys::REPLACES.to_owned(), uids.to_owned())].into()),
             ..ObjectMeta::default()
         };
         deployments.push(rebuild(

@@ -1,9 +1,10 @@
-//! The Workload's conditions `Ready` and `Stalled`, by which kstatus (`helm --wait`, Flux, `kubectl wait`) tells
+//! The Workload's condition `Moving`, and its conditions `Ready` and `Stalled`, by which kstatus (`helm --wait`, Flux, `kubectl wait`) tells
 //! progress, success and failure apart (contract: api.md §8).
 
 use super::{
     checks::CheckOutcome,
     matching::{Match, Matches},
+    replaced::Kept,
     rollup::{Outcome, name_conflict, no, no_location, unresolved},
     snapshot::WorkloadSnapshot,
     wanted::{Access, Pair},
@@ -12,20 +13,22 @@ use crate::index::rows::WHY;
 use fedgate_api::{
     Condition, ConditionStatus, Reason, WorkloadDeployment, WorkloadStatus,
     conditions::{self, types},
+    keys,
 };
 use jiff::Timestamp;
 
 /// Priorities of the reasons that need an edit.
 const LASTING: [u8; 2] = [6, 8];
 
-/// The conditions of this module: they are written with the changes of others.
+/// The conditions whose reason and message are written only with the changes of others.
 const RIDING: [&str; 2] = [types::READY, types::STALLED];
 
-/// Sets both conditions; `list` has `Available` already.
+/// Sets the three conditions; `list` has `Available` already.
 pub(super) fn set(
     list: &mut Vec<Condition>,
     snapshot: &WorkloadSnapshot,
     matches: &Matches,
+    kept: &Kept,
     outcomes: &[Outcome],
     verdict: &CheckOutcome,
     now: Timestamp,
@@ -39,7 +42,7 @@ pub(super) fn set(
         missing.extend(of_pair(*pair, found, outcome, now));
     }
     missing.extend(matches.unresolved.iter().map(|of| unresolved(*of, now)));
-    for left in &matches.unmatched {
+    for left in matches.unmatched.iter().filter(|d| !kept.contains(d)) {
         let name = left.metadata.name.as_deref().unwrap_or_default();
         let message = format!("deployment {name} is no longer wanted and still there");
         missing.push(no(Reason::SurplusInstances, &message, now));
@@ -61,6 +64,34 @@ pub(super) fn set(
         }
         None => list.retain(|c| c.type_ != types::STALLED),
     }
+    match moving(matches, kept, outcomes, now) {
+        Some(moving) => conditions::set(list, moving.observed(generation)),
+        None => list.retain(|c| c.type_ != types::MOVING),
+    }
+}
+
+/// Condition Moving: names the first deployment that stays, and what the deployment that replaces it lacks.
+fn moving(matches: &Matches, kept: &Kept, outcomes: &[Outcome], now: Timestamp) -> Option<Condition> {
+    let first = kept.first()?;
+    let (pair, found) = matches.pairs.get(first.awaits)?;
+    let lacks = of_pair(*pair, found, outcomes.get(first.awaits)?, now);
+    let new = at(pair);
+    let lacking = conditions::worst(&lacks)
+        .cloned()
+        .unwrap_or_else(|| not_acted(&new, now));
+    let (former, key) = (first.at(), keys::ALLOW_GAP);
+    let message = format!(
+        "the deployment of {former} stays until that of {new} is ready: {}; to delete it at once, set annotation {key}=true on the Workload",
+        lacking.message
+    );
+    let truth = ConditionStatus::True;
+    Some(Condition::new(
+        types::MOVING,
+        truth,
+        &lacking.reason,
+        &message,
+        now,
+    ))
 }
 
 /// True if the status is to be written. A change of [`RIDING`] conditions counts if it changes what kstatus says; their
@@ -80,11 +111,17 @@ pub(super) fn is_due(had: Option<&WorkloadStatus>, wanted: &WorkloadStatus) -> b
     !(rides || older) || others(had) != others(wanted)
 }
 
+/// A pair, for messages.
+fn at(pair: &Pair) -> String {
+    format!("{}/{}", pair.placement.name, pair.at())
+}
+
 /// The conditions that a placement lacks at a place; empty if all its Instances are ready on the latest template.
 fn of_pair(pair: Pair, found: &Match, outcome: &Outcome, now: Timestamp) -> Vec<Condition> {
-    let at = format!("{}/{}", pair.placement.name, pair.at());
+    let at = at(&pair);
     match (found, outcome) {
         (_, Outcome::NameConflict(name)) => vec![name_conflict(name, now)],
+        (_, Outcome::Refused(words)) => vec![no(Reason::ApplyFailed, words, now)],
         (Match::Live(_), Outcome::Applied) => vec![not_acted(&at, now)],
         (Match::Live(deployment), _) => of_deployment(pair, deployment, &at, now),
         _ if pair.access == Access::NoLocation => vec![no_location(&[pair.at()], now)],
@@ -98,6 +135,11 @@ fn of_pair(pair: Pair, found: &Match, outcome: &Outcome, now: Timestamp) -> Vec<
 fn not_acted(at: &str, now: Timestamp) -> Condition {
     let message = format!("{at}: the cell has not acted on the latest spec yet");
     no(Reason::NoCellReporting, &message, now)
+}
+
+/// True if all Instances of a pair's deployment are ready on its latest template, and its rollout is complete.
+pub(super) fn is_ready(pair: Pair, deployment: &WorkloadDeployment) -> bool {
+    of_deployment(pair, deployment, "", Timestamp::UNIX_EPOCH).is_empty()
 }
 
 /// The conditions that a deployment lacks: its own of the latest generation, else what its counts say.

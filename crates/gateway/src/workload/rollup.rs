@@ -5,6 +5,7 @@ use super::{
     checks::CheckOutcome,
     matching::{Match, Matches},
     ready,
+    replaced::Kept,
     snapshot::WorkloadSnapshot,
     wanted::{Access, Unresolved, name_of},
 };
@@ -50,6 +51,7 @@ impl Outcome {
 pub(super) fn status(
     snapshot: &WorkloadSnapshot,
     matches: &Matches,
+    kept: &Kept,
     outcomes: &[Outcome],
     verdict: &CheckOutcome,
     now: Timestamp,
@@ -63,7 +65,7 @@ pub(super) fn status(
     let mut verdicts = Vec::new();
     for placement in &workload.spec.placements {
         let before = old.placements.iter().find(|p| p.name == placement.name);
-        let view = View::new(placement, matches, outcomes, now);
+        let view = View::new(placement, matches, kept, outcomes, now);
         let condition = view.available(now).observed(generation);
         let mut list = before.map(|p| p.conditions.clone()).unwrap_or_default();
         conditions::set(&mut list, condition.clone());
@@ -82,7 +84,7 @@ pub(super) fn status(
         CheckOutcome::Good | CheckOutcome::Wait => overall(&verdicts, now),
     };
     conditions::set(&mut list, available.observed(generation));
-    ready::set(&mut list, snapshot, matches, outcomes, verdict, now);
+    ready::set(&mut list, snapshot, matches, kept, outcomes, verdict, now);
     autoscaling(&workload.spec.placements, &mut list, generation, now);
     WorkloadStatus {
         conditions: list,
@@ -161,6 +163,8 @@ struct View<'a> {
     placement: &'a Placement,
     /// Deployments of the placement, by place.
     deployments: Vec<&'a WorkloadDeployment>,
+    /// True if a deployment of a former place is available.
+    has_kept: bool,
     /// Locations of the placement that have a deployment or may get one.
     locations: BTreeSet<&'a str>,
     /// Conditions of the placement itself that are not True: names in use, places without a Location, a refused deployment.
@@ -171,6 +175,7 @@ impl<'a> View<'a> {
     fn new(
         placement: &'a Placement,
         matches: &'a Matches<'a>,
+        kept: &Kept,
         outcomes: &'a [Outcome],
         now: Timestamp,
     ) -> Self {
@@ -207,6 +212,7 @@ impl<'a> View<'a> {
         Self {
             placement,
             deployments,
+            has_kept: kept.serves(&placement.name),
             locations,
             missing: missing.into_iter().flatten().collect(),
         }
@@ -234,7 +240,7 @@ impl<'a> View<'a> {
         let serves = |list: &Vec<Condition>| {
             conditions::find(list, types::AVAILABLE).is_some_and(|c| c.status == ConditionStatus::True)
         };
-        if conditions().any(serves) {
+        if self.has_kept || conditions().any(serves) {
             let mut message = "a deployment is available".to_owned();
             for missing in &self.missing {
                 message = format!("{message}; {}", missing.message);

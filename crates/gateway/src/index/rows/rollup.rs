@@ -1,7 +1,7 @@
 //! A deployment as the workload controller reads it: whether it is as that controller writes it, and its part of
 //! the Workload's status.
 
-use super::{Strings, cut, template_digest};
+use super::{Strings, annotation, cut, template_digest};
 use fedgate_api::{
     Condition, ConditionStatus, Reason, ReplicaCounts, WorkloadDeploymentSpec, WorkloadDeploymentStatus,
     conditions::{self, types},
@@ -21,6 +21,9 @@ pub const WHY: [&str; 4] = [
     types::FEDERATED,
 ];
 
+/// Maximum length of annotation [`keys::REPLACES`], in bytes: 16 UIDs.
+const REPLACES_LIMIT: usize = 16 * 37;
+
 /// The workload controller's digest of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rollup {
@@ -30,6 +33,8 @@ pub struct Rollup {
     pub written: Digest,
     /// Digest of the template.
     pub template: Digest,
+    /// Its annotation [`keys::REPLACES`]; `None` if that is longer than [`REPLACES_LIMIT`].
+    pub replaces: Option<Box<str>>,
     /// Counts of replicas.
     pub counts: ReplicaCounts,
     /// True if Available is True.
@@ -77,6 +82,9 @@ impl Rollup {
             placement: words.intern(&spec.placement_name),
             written: written(&object.metadata, &spec),
             template: template_digest(&template),
+            replaces: annotation(object, keys::REPLACES)
+                .filter(|uids| uids.len() <= REPLACES_LIMIT)
+                .map(Into::into),
             counts: status.counts,
             available,
             acted: latest(status.observed_generation),

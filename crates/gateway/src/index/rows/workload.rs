@@ -1,7 +1,8 @@
 //! Digest of a Workload. The controller decides on the whole object: the text of a Workload of common size is kept, within a
 //! budget of its project. Any other Workload is read from its plane for each reconcile.
 
-use super::Extent;
+use super::{Extent, annotation};
+use fedgate_api::keys;
 use fedgate_engine::diff::Digest;
 use kube::core::{DynamicObject, ObjectMeta};
 use serde::Serialize;
@@ -55,6 +56,9 @@ impl WorkloadDigest {
                 generation: metadata.generation,
                 deletion_timestamp: metadata.deletion_timestamp.clone(),
                 finalizers: metadata.finalizers.clone(),
+                annotations: annotation(object, keys::ALLOW_GAP)
+                    .filter(|value| *value == "true")
+                    .map(|value| [(keys::ALLOW_GAP.to_owned(), value.to_owned())].into()),
                 ..ObjectMeta::default()
             },
             data: &object.data,

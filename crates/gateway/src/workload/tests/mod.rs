@@ -7,6 +7,7 @@ mod matching;
 mod observe;
 mod places;
 mod ready;
+mod replaced;
 mod rollup;
 mod selectors;
 
