@@ -530,7 +530,7 @@ mutants! {
     }
     "crates/gateway/src/workload/replaced.rs" {
         former_city_deleted_before_the_new_one_is_ready:
-            "if !is_ready(*pair, new)" => "if false",
+            "!is_ready(*pair, new)" => "false",
             "gateway/workload::tests::replaced::a_city_serves_until_the_one_that_replaces_it_is_ready";
         former_city_deleted_because_the_new_one_has_no_location:
             ".or_else(unplaceable)?" => "?",

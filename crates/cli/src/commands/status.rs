@@ -69,7 +69,7 @@ async fn watch(plane: &Plane, output: &Output, name: &str) -> Result<(), Error> 
 struct Status {
     name: String,
     health: Health,
-    /// Which former place still serves, and until when.
+    /// Message of condition Moving.
     moving: Option<String>,
     revision: Option<Active>,
     rows: Vec<Row>,

@@ -1,5 +1,5 @@
-//! The Workload's condition `Moving`, and its conditions `Ready` and `Stalled`, by which kstatus (`helm --wait`, Flux, `kubectl wait`) tells
-//! progress, success and failure apart (contract: api.md §8).
+//! The Workload's conditions `Ready` and `Stalled`, by which kstatus (`helm --wait`, Flux, `kubectl wait`) tells
+//! progress, success and failure apart (contract: api.md §8), and its condition `Moving` (contract: serving.md §4).
 
 use super::{
     checks::CheckOutcome,

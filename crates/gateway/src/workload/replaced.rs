@@ -4,19 +4,13 @@
 use super::{
     matching::{Match, Matches},
     ready::is_ready,
-    snapshot::{WorkloadSnapshot, is_leaving},
+    snapshot::{WorkloadSnapshot, is_leaving, serves},
     wanted::{Access, name_of},
 };
-use fedgate_api::{
-    Condition, ConditionStatus, WorkloadDeployment,
-    conditions::{self, types},
-    keys,
-};
+use crate::index::rows::MAX_REPLACED;
+use fedgate_api::{WorkloadDeployment, keys};
 use kube::core::ObjectMeta;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Maximum number of UIDs in annotation [`keys::REPLACES`].
-const MOST: usize = 16;
 
 /// The deployments of former places that stay, by UID.
 #[derive(Debug, Default)]
@@ -70,8 +64,9 @@ impl<'a> Kept<'a> {
                 }
                 Match::Live(new) => {
                     of.has_deployment = true;
-                    if !is_ready(*pair, new) {
-                        for uid in replaced(new) {
+                    let mut uids = replaced(new).peekable();
+                    if uids.peek().is_some() && !is_ready(*pair, new) {
+                        for uid in uids {
                             awaited.entry(uid).or_insert(number);
                         }
                     }
@@ -133,7 +128,7 @@ pub(super) fn uids_to_replace<'a>(
             of.extend(former.metadata.uid.as_deref());
         }
     }
-    let joined = |uids: BTreeSet<&str>| uids.into_iter().take(MOST).collect::<Vec<_>>().join(",");
+    let joined = |uids: BTreeSet<&str>| uids.into_iter().take(MAX_REPLACED).collect::<Vec<_>>().join(",");
     all.into_iter()
         .map(|(placement, uids)| (placement, joined(uids)))
         .collect()
@@ -152,10 +147,7 @@ pub(super) fn allows_gap(workload: &ObjectMeta) -> bool {
 fn replaced(new: &WorkloadDeployment) -> impl Iterator<Item = &str> {
     let annotations = new.metadata.annotations.as_ref();
     let uids = annotations.and_then(|all| all.get(keys::REPLACES));
-    uids.into_iter().flat_map(|uids| uids.split(',')).take(MOST)
-}
-
-fn serves(deployment: &WorkloadDeployment) -> bool {
-    let conditions: &[Condition] = deployment.status.as_ref().map_or(&[], |s| &s.conditions);
-    conditions::find(conditions, types::AVAILABLE).is_some_and(|c| c.status == ConditionStatus::True)
+    uids.into_iter()
+        .flat_map(|uids| uids.split(','))
+        .take(MAX_REPLACED)
 }

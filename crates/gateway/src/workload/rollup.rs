@@ -6,7 +6,7 @@ use super::{
     matching::{Match, Matches},
     ready,
     replaced::Kept,
-    snapshot::WorkloadSnapshot,
+    snapshot::{WorkloadSnapshot, serves},
     wanted::{Access, Unresolved, name_of},
 };
 use crate::index::rows::WHY;
@@ -237,10 +237,7 @@ impl<'a> View<'a> {
                 .filter_map(|d| d.status.as_ref())
                 .map(|s| &s.conditions)
         };
-        let serves = |list: &Vec<Condition>| {
-            conditions::find(list, types::AVAILABLE).is_some_and(|c| c.status == ConditionStatus::True)
-        };
-        if self.has_kept || conditions().any(serves) {
+        if self.has_kept || self.deployments.iter().any(|d| serves(d)) {
             let mut message = "a deployment is available".to_owned();
             for missing in &self.missing {
                 message = format!("{message}; {}", missing.message);

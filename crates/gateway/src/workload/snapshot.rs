@@ -1,7 +1,11 @@
 //! Input of a Workload's decision.
 
 use crate::index::catalog::Catalog;
-use fedgate_api::{Workload, WorkloadDeployment, names::HubNamespace};
+use fedgate_api::{
+    ConditionStatus, Workload, WorkloadDeployment,
+    conditions::{self, types},
+    names::HubNamespace,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -113,4 +117,11 @@ pub(super) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
 /// True if the deployment is terminating.
 pub(super) fn is_leaving(deployment: &WorkloadDeployment) -> bool {
     deployment.metadata.deletion_timestamp.is_some()
+}
+
+/// True if the deployment is available.
+pub(super) fn serves(deployment: &WorkloadDeployment) -> bool {
+    let status = deployment.status.as_ref();
+    let available = status.and_then(|s| conditions::find(&s.conditions, types::AVAILABLE));
+    available.is_some_and(|c| c.status == ConditionStatus::True)
 }

@@ -28,7 +28,7 @@ pub use noted::ConditionsAt;
 pub use place::Place;
 pub use platform::{PlatformObject, PlatformProjection, Unprojected};
 pub use returned::{OwnReturn, Returned, Returning};
-pub use rollup::{Rollup, WHY, written};
+pub use rollup::{MAX_REPLACED, Rollup, WHY, written};
 pub use workload::{TEXTS_OF_PROJECT, WorkloadDigest};
 
 use crate::index::rows::status::ConditionText;

@@ -21,8 +21,11 @@ pub const WHY: [&str; 4] = [
     types::FEDERATED,
 ];
 
-/// Maximum length of annotation [`keys::REPLACES`], in bytes: 16 UIDs.
-const REPLACES_LIMIT: usize = 16 * 37;
+/// Maximum number of UIDs in annotation [`keys::REPLACES`].
+pub const MAX_REPLACED: usize = 16;
+
+/// Maximum length of the annotation, in bytes.
+const REPLACES_LIMIT: usize = MAX_REPLACED * 37;
 
 /// The workload controller's digest of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

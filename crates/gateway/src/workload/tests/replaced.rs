@@ -41,6 +41,12 @@ fn edit(s: &mut WorkloadSnapshot, placements: &[(&str, &[&str])]) {
     s.workload.metadata.generation = s.workload.metadata.generation.map(|n| n + 1);
 }
 
+/// The deployment in a city.
+fn in_city<'a>(s: &'a mut WorkloadSnapshot, city: &str) -> &'a mut WorkloadDeployment {
+    let mut all = s.deployments.iter_mut();
+    all.find(|d| d.spec.city_code.as_deref() == Some(city)).unwrap()
+}
+
 /// Removes the deployments that are terminating.
 fn end(s: &mut WorkloadSnapshot) {
     s.deployments.retain(|d| d.metadata.deletion_timestamp.is_none());
@@ -82,16 +88,12 @@ fn a_city_serves_until_the_one_that_replaces_it_is_ready() {
     assert_eq!(step(&mut s, 5), []);
 
     // The new one lacks something, and says what.
-    let ord = s
-        .deployments
-        .iter_mut()
-        .find(|d| d.spec.city_code.as_deref() == Some("ORD"));
     let counts = ReplicaCounts {
         ready_replicas: 0,
         ..READY
     };
     report(
-        ord.unwrap(),
+        in_city(&mut s, "ORD"),
         &[("Available", ConditionStatus::False, "QuotaExceeded")],
         counts,
     );
@@ -107,9 +109,9 @@ fn a_city_serves_until_the_one_that_replaces_it_is_ready() {
 
     // A status of an earlier spec says nothing of this one.
     serve(&mut s, &["shop-us-ord"]);
-    same_generation(&mut s, 2);
+    in_city(&mut s, "ORD").metadata.generation = Some(2);
     assert_eq!(words(&step(&mut s, 7)), ["status"]);
-    same_generation(&mut s, 1);
+    in_city(&mut s, "ORD").metadata.generation = Some(1);
     assert_eq!(words(&step(&mut s, 8)), ["delete shop-us-dfw", "status"]);
     assert_eq!(moving(&s), None);
     end(&mut s);
@@ -119,13 +121,6 @@ fn a_city_serves_until_the_one_that_replaces_it_is_ready() {
         find(&status.conditions, "Ready").unwrap().status,
         ConditionStatus::True
     );
-}
-
-/// Gives the deployment in ORD this generation.
-fn same_generation(s: &mut WorkloadSnapshot, generation: i64) {
-    let mut all = s.deployments.iter_mut();
-    let ord = all.find(|d| d.spec.city_code.as_deref() == Some("ORD")).unwrap();
-    ord.metadata.generation = Some(generation);
 }
 
 #[test]
@@ -205,14 +200,10 @@ fn each_new_city_replaces_all_former_ones_of_its_placement() {
 #[test]
 fn a_city_replaces_nothing_before_all_its_instances_are_ready() {
     let mut s = serving(&[("us", &["DFW"])]);
+    edit(&mut s, &[("us", &["ORD"])]);
     s.workload.spec.placements[0].scale_settings.min_replicas = 3;
-    edit_cities(&mut s, &["ORD"]);
     step(&mut s, 3);
     let report_ready = |s: &mut WorkloadSnapshot, ready: i32| {
-        let ord = s
-            .deployments
-            .iter_mut()
-            .find(|d| d.spec.city_code.as_deref() == Some("ORD"));
         let counts = ReplicaCounts {
             replicas: 3,
             current_replicas: 3,
@@ -221,7 +212,7 @@ fn a_city_replaces_nothing_before_all_its_instances_are_ready() {
             desired_replicas: 3,
         };
         report(
-            ord.unwrap(),
+            in_city(s, "ORD"),
             &[("Available", ConditionStatus::True, "StableInstanceFound")],
             counts,
         );
@@ -233,27 +224,17 @@ fn a_city_replaces_nothing_before_all_its_instances_are_ready() {
     assert_eq!(words(&step(&mut s, 5)), ["delete shop-us-dfw", "status"]);
 }
 
-/// Names other cities in the first placement.
-fn edit_cities(s: &mut WorkloadSnapshot, cities: &[&str]) {
-    s.workload.spec.placements[0].city_codes = cities.iter().map(|city| (*city).to_owned()).collect();
-    s.workload.metadata.generation = s.workload.metadata.generation.map(|n| n + 1);
-}
-
 #[test]
 fn a_city_that_fails_for_a_moment_or_whose_placement_is_renamed_stays() {
     let mut s = serving(&[("us", &["DFW"])]);
     edit(&mut s, &[("us", &["ORD"])]);
     step(&mut s, 3);
-    let dfw = s
-        .deployments
-        .iter_mut()
-        .find(|d| d.spec.city_code.as_deref() == Some("DFW"));
     let counts = ReplicaCounts {
         ready_replicas: 0,
         ..READY
     };
     report(
-        dfw.unwrap(),
+        in_city(&mut s, "DFW"),
         &[("Available", ConditionStatus::False, "InstancesProvisioning")],
         counts,
     );
