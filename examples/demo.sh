@@ -90,9 +90,19 @@ await() {
   done
   for object in "${objects[@]}"; do
     for word in "${wanted[@]}"; do
-      kubectl wait "${flags[@]}" "$object" "$word" --timeout="${LIMIT}s" >/dev/null ||
-        fail "it did not come about in $LIMIT s: kubectl wait ${flags[*]} $object $word"
+      await_one "${flags[@]}" "$object" "$word"
     done
+  done
+}
+
+# Waits for one --for of one object. `kubectl wait` fails if the object is absent, for example while it is deleted and made anew. Then
+# this waits for its creation, and asks again.
+await_one() {
+  local deadline=$((SECONDS + LIMIT)) said
+  until said=$(kubectl wait "$@" --timeout="${LIMIT}s" 2>&1); do
+    ((SECONDS < deadline)) && [[ $said == *NotFound* || $said == *'not found'* ]] &&
+      said=$(kubectl wait "${@:1:$#-1}" --for=create --timeout="${LIMIT}s" 2>&1) ||
+      fail "kubectl wait $* failed: $said"
   done
 }
 
@@ -113,13 +123,21 @@ prints() {
 
 # Waits until the Workload has exactly these Instances in the project, all of them ready with an address, and counts them.
 runs() {
-  local count=$#
+  local count=$# others
   await "${@/#/instance/}" --for=create --for=jsonpath="{.spec.runtime.sandbox.containers[0].image}=$IMAGE" \
     --for=condition=Ready --for=jsonpath='{.status.networkInterfaces[0].assignments.networkIP}'
   await workload/storefront --for=jsonpath="{.status.readyReplicas}=$count" --for=jsonpath="{.status.replicas}=$count" \
     --for=jsonpath="{.status.desiredReplicas}=$count"
-  prints "$*" kubectl get instances --selector "$OF_WORKLOAD" --output 'jsonpath={.items[*].metadata.name}'
+  # An Instance that a rollout replaces can remain for a moment after the status of the Workload has stopped counting it.
+  mapfile -t others < <(comm -23 <(instances | sort) <(printf 'instance/%s\n' "$@" | sort))
+  LIMIT=10 await "${others[@]}" --for=delete
+  prints "$(printf 'instance/%s\n' "$@")" instances
   say "Workload storefront counts $count of $count Instances as ready: $*"
+}
+
+# Prints instance/NAME for each Instance of the Workload in the project.
+instances() {
+  kubectl get instances --selector "$OF_WORKLOAD" --output 'jsonpath={range .items[*]}instance/{.metadata.name}{"\n"}{end}'
 }
 
 # kubectl in the namespace that belongs to the tenant's on the hub and at cells.

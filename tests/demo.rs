@@ -20,7 +20,18 @@ fn the_demonstration_comes_about() -> Result<()> {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
-    ensure!(output.status.success(), "{}\n{out}\n{err}", output.status);
+    // The last lines name the reason and the logs. The whole output is too long for a report of a test.
+    let last = |text: &str, lines: usize| {
+        let all: Vec<&str> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    };
+    ensure!(
+        output.status.success(),
+        "{}: {}\nthe end of its output:\n{}",
+        output.status,
+        last(&err, 20),
+        last(&out, 80)
+    );
     for said in [
         "project  Instance is Ready",
         "times for Pods of us eu, and has found ready ones each time",

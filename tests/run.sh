@@ -7,6 +7,8 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 : "${CARGO:=cargo}"
+# Errors of tests name their place, and a backtrace would bury it.
+export RUST_BACKTRACE=0
 LOGS=target/tests
 # All parts of `verify`, with about how long each takes alone on two cores.
 declare -A MINUTES=([unit]=6 [demo]=2 [e2e]=20 [cells]=9 [platform]=5 [prove]=10 [mutants]=6 [memory]=5 [chaos]=2)
