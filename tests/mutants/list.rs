@@ -35,6 +35,9 @@ mutants! {
         a_refused_spec_stops_the_way_to_its_member:
             "is_valid || retains_member(s, source)" => "is_valid",
             "gateway/federator::tests::lanes::refused::it_leaves_a_member_that_has_gone_before_one_joins_under_its_name";
+        copy_whose_write_had_no_answer_not_asked_for:
+            "s.arriving.as_ref().is_some_and(was_elsewhere)" => "false",
+            "gateway/federator::tests::city::the_hub_is_asked_for_a_copy_whose_write_had_no_answer";
         copy_before_its_city_is_ready:
             "s.hub_state == HubNamespaceState::Ours && s.readiness.is_ready" => "s.hub_state == HubNamespaceState::Ours",
             "gateway/federator::tests::nothing_goes_to_the_hub_before_namespace_policy_and_companions_are_there";
@@ -47,13 +50,16 @@ mutants! {
             "s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released" => "false",
             "gateway/federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
         no_word_of_the_hub_before_it_lets_go:
-            "!memory.is_binding_settled && !released" => "false",
+            "!is_settled && !released" => "false",
             "gateway/federator::tests::deletion::without_a_binding_that_was_seen_the_hub_says_that_nothing_is_left";
         no_wait_for_companions_and_policy:
             "!released && (s.companions.hold || s.readiness.is_policy_leaving)" => "false",
             "gateway/federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
     }
     "crates/gateway/src/federator/arrival.rs" {
+        a_refused_status_says_that_no_copy_came:
+            "failure.plane == Plane::Hub && !UNKNOWN.contains(&failure.category)" => "!UNKNOWN.contains(&failure.category)",
+            "gateway/federator::tests::index::a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going";
         binding_not_asked_for:
             "ctx.executor.any(&binding, Selector::Name).await?" => "false",
             "gateway/federator::tests::index::a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left";

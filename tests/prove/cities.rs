@@ -1,13 +1,13 @@
 //! Which cities have a cell, and what a gateway does that does not see it.
 
 use crate::{
-    end::wrong,
+    end::{unused, wrong},
     ops::Op::*,
     rig::{GATEWAY, HUB, Rig, rest, simulate},
     scenarios::{SETTLED, STEP},
 };
 use fedgate_api::keys;
-use fedgate_simulator::{Fault, Rule, When, karmada::Cluster};
+use fedgate_simulator::{Fault, Rule, Verb, When, karmada::Cluster};
 use serde_json::Value;
 use std::{collections::BTreeSet, time::Duration};
 
@@ -152,6 +152,58 @@ fn a_project_uses_so_many_sets_and_another_one_suffers_nothing() {
         let served = names.into_iter().find(|name| !waiting.contains(name)).unwrap();
         DropNamespace("p", served).apply(&mut rig);
         rest(SETTLED).await;
+        assert_eq!(wrong(&rig), Vec::<String>::new());
+    });
+}
+
+/// The hub does not answer the creation of the copy. Then the deployment names code "dfw", which has no cell, or is deleted.
+#[test]
+fn a_creation_without_an_answer_leaves_no_policy() {
+    let acts = [Move("p", "default", "web", "dfw"), Delete("p", "default", "web")];
+    let faults = [Fault::Hang, Fault::HangAfterApply];
+    for (fault, act) in faults
+        .iter()
+        .flat_map(|fault| acts.iter().map(move |act| (fault.clone(), act)))
+    {
+        simulate(async {
+            let mut rig = Rig::new(1, &["p"]);
+            rig.start();
+            rest(STEP).await;
+            let lost = Rule::new(When::Always, fault)
+                .plane(HUB)
+                .verb(Verb::Apply)
+                .kind("workloaddeployments");
+            let lost = rig.simulator.faults().add(lost);
+            Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+            rest(STEP).await;
+            act.apply(&mut rig);
+            rig.simulator.faults().remove(lost);
+            rest(SETTLED).await;
+            assert_eq!(unused(&rig), Vec::<String>::new());
+            assert_eq!(wrong(&rig), Vec::<String>::new());
+        });
+    }
+}
+
+/// The hub does not answer the patch that moves a copy to another city. Then the deployment names its former city again.
+#[test]
+fn a_city_move_without_an_answer_leaves_no_policy() {
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        rig.start();
+        Create("p", "default", "web", "DFW", 1).apply(&mut rig);
+        rest(STEP).await;
+        let lost = Rule::new(When::Always, Fault::Hang)
+            .plane(HUB)
+            .verb(Verb::Patch)
+            .kind("workloaddeployments");
+        let lost = rig.simulator.faults().add(lost);
+        Move("p", "default", "web", "LHR").apply(&mut rig);
+        rest(STEP).await;
+        Move("p", "default", "web", "DFW").apply(&mut rig);
+        rig.simulator.faults().remove(lost);
+        rest(SETTLED).await;
+        assert_eq!(unused(&rig), Vec::<String>::new());
         assert_eq!(wrong(&rig), Vec::<String>::new());
     });
 }

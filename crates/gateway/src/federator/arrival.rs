@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     context::Context,
-    index::{GatewayIndex, TableId},
+    index::{GatewayIndex, ObjectRef, TableId},
     reason::WriteReason,
     single_member,
 };
@@ -15,8 +15,8 @@ use fedgate_api::keys;
 use fedgate_engine::{
     error::{Category, Failure},
     executor::Selector,
-    key::Plane,
-    plan::{Plan, Prepared, Target},
+    key::{Key, Plane},
+    plan::{Applied, Effect, Plan, Prepared, Target},
     runtime::queue::Priority,
 };
 use kube::core::DynamicObject;
@@ -24,22 +24,36 @@ use kube::core::DynamicObject;
 /// Reasons of the writes that bring a copy to a place where it was not.
 const ARRIVALS: [WriteReason; 2] = [WriteReason::CreateCopy, WriteReason::MoveCopy];
 
-/// Records that the copy is in the index.
-pub(super) fn note_seen(index: &mut GatewayIndex, s: &Snapshot) {
-    if let Some(copy) = s.copy_ref().filter(|_| s.copy.is_some()) {
-        index.intents.arriving.remove(&copy);
+fn arrives(effects: &[Effect]) -> bool {
+    let is_arrival = |effect: &Effect| ARRIVALS.iter().any(|reason| effect.reason == *reason);
+    effects.iter().any(is_arrival)
+}
+
+/// Records that the copy is in the index. If it is not where a write without an answer was to bring it, returns the keys of the objects
+/// that may be removed there.
+pub(super) fn note_seen(index: &mut GatewayIndex, s: &Snapshot) -> Vec<Key> {
+    let Some((of, copy)) = s.copy_ref().zip(s.copy.as_ref()) else {
+        return Vec::new();
+    };
+    let arriving = index.intents.arriving.remove(&of);
+    if arriving.is_some_and(|to| copy.digest.route() != Some(to.route)) {
+        needs_of(index, &of)
+    } else {
+        Vec::new()
     }
+}
+
+/// The keys of the objects that copies of a hub namespace need.
+fn needs_of(index: &GatewayIndex, copy: &ObjectRef) -> Vec<Key> {
+    vec![index.policies_key(&copy.hub), index.namespace_key(&copy.hub)]
 }
 
 /// Records the destination of the copy before the plan is executed: no index shows it until the answer arrives, and
 /// until then no controller may remove what the copy needs. Returns `false` if that is being removed right now; the
 /// copy is then not sent.
 pub(super) fn note_sent(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Prepared>) -> bool {
-    let arrives = plan
-        .effects
-        .iter()
-        .any(|e| ARRIVALS.iter().any(|reason| e.reason == *reason));
-    let (true, Some(copy), Ok(destination)) = (arrives, s.copy_ref(), &s.destination.to) else {
+    let (true, Some(copy), Ok(destination)) = (arrives(&plan.effects), s.copy_ref(), &s.destination.to)
+    else {
         return true;
     };
     let mut index = ctx.index.lock();
@@ -61,11 +75,27 @@ const UNKNOWN: [Category; 6] = [
     Category::CircuitOpen,
 ];
 
-/// Records the result of a write. Without an answer the copy may exist now or later. A write that was not sent frees
-/// nothing: it would enqueue the policies, these would enqueue the deployments, and so on without a pause until a write is sent.
-pub(super) fn note_outcome(ctx: &Context<'_>, s: &Snapshot, failure: Option<&Failure>) {
-    if !failure.is_some_and(|f| UNKNOWN.contains(&f.category)) {
-        end_flight(ctx, s, failure.is_some());
+/// Records that the copy was written, if the plan wrote it. Other writes, such as that of the status, say nothing of the copy.
+pub(super) fn note_arrived(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Applied>) {
+    if arrives(&plan.effects) {
+        end_flight(ctx, s, false);
+    }
+}
+
+/// Ends the record if the hub has refused a write. A failure of the project's plane says nothing of the copy. Without an answer the copy may
+/// exist now or later. A write that was not sent removes no record, because each removal enqueues the policies, which enqueue the
+/// deployments in turn, without a pause.
+pub(super) fn note_failed(ctx: &Context<'_>, s: &Snapshot, failure: &Failure) {
+    if failure.plane == Plane::Hub && !UNKNOWN.contains(&failure.category) {
+        end_flight(ctx, s, true);
+    }
+}
+
+/// Records that this hub is to have no copy, because its deployment is gone or names another hub. Garbage collection removes a
+/// copy that is created later.
+pub(super) fn note_unwanted(ctx: &Context<'_>, s: &Snapshot) {
+    if s.arriving.is_some() && s.complete {
+        end_flight(ctx, s, true);
     }
 }
 
@@ -107,7 +137,7 @@ fn end_flight(ctx: &Context<'_>, s: &Snapshot, vanished: bool) {
     let Some(copy) = s.copy_ref() else { return };
     let mut index = ctx.index.lock();
     let keys = if index.intents.arriving.remove(&copy).is_some() && vanished {
-        vec![index.policies_key(&copy.hub), index.namespace_key(&copy.hub)]
+        needs_of(&index, &copy)
     } else {
         Vec::new()
     };

@@ -157,11 +157,15 @@ impl Reconciler for Federator {
             index.drop_source(run.key, project);
             return Step::End(Requeue::AwaitChange);
         };
-        arrival::note_seen(&mut index, &snapshot);
+        let needs = arrival::note_seen(&mut index, &snapshot);
         if snapshot.lacks_clusters() {
             index.await_proof(Plane::Hub, run.key);
         }
         drop(index);
+        run.ctx.queue.extend(needs, Priority::Fresh);
+        if snapshot.source.is_none() || snapshot.named_hub == NamedHub::Other {
+            arrival::note_unwanted(run.ctx, &snapshot);
+        }
         let (memory, now) = (&mut run.session.memory, run.ctx.now());
         if snapshot.complete
             && snapshot.named_hub != NamedHub::Other
@@ -220,7 +224,9 @@ impl Reconciler for Federator {
                     // The event of the copy may have arrived, and the event of its deletion after it.
                     return Ok(Flow::End(Requeue::After(memory::GRACE_PERIOD)));
                 }
-                run.session.memory.is_binding_settled = true;
+                // A live deployment asks because of a lost answer, and gets another binding with its next copy.
+                let source = snapshot.source.as_ref();
+                run.session.memory.is_binding_settled = source.is_some_and(|source| source.deleting);
             }
             CopyStep::Probe(probe) => {
                 let observation = self.probe(run, snapshot, probe).await?;
@@ -265,7 +271,7 @@ impl Reconciler for Federator {
         Basis { snapshot, step }: &Basis,
         plan: &Plan<Applied>,
     ) -> Flow {
-        arrival::note_outcome(run.ctx, snapshot, None);
+        arrival::note_arrived(run.ctx, snapshot, plan);
         if let CopyStep::Act(act) = step {
             run.session.memory.clone_from(&act.applied);
         }
@@ -296,7 +302,7 @@ impl Reconciler for Federator {
         basis: &Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
-        arrival::note_outcome(run.ctx, &basis.snapshot, Some(&failure));
+        arrival::note_failed(run.ctx, &basis.snapshot, &failure);
         if failure.category == Category::NotLeader {
             // A new leader reads the objects itself.
             run.session.memory = std::mem::take(&mut run.session.before);

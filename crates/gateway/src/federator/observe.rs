@@ -100,6 +100,8 @@ pub struct Snapshot {
     pub single_member: Option<Box<SingleMember>>,
     /// Why the deployment does not reach the hub, if its tenant is to be told.
     pub delay: Option<Delay>,
+    /// Destination of a write that brings the copy to the hub and whose result is not known; `None` once the index has a copy.
+    pub arriving: Option<CityRoute>,
     /// True if all lists are complete. Until then the spec is synced and nothing else happens: an absent object may
     /// only not have been listed yet.
     pub complete: bool,
@@ -267,6 +269,12 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         named_hub,
         delay: None,
         destination,
+        arriving: index
+            .intents
+            .arriving
+            .get(&of)
+            .filter(|_| copy.is_none())
+            .cloned(),
         complete,
         copy,
         hub,

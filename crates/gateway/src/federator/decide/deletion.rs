@@ -51,7 +51,8 @@ pub(super) fn delete(p: &Pass<'_>, memory: &mut Memory) -> CopyStep {
     if s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released {
         return wait_for_cells(p, memory);
     }
-    if !memory.is_binding_settled && !released {
+    let is_settled = memory.is_binding_settled && s.arriving.is_none();
+    if !is_settled && !released {
         return CopyStep::ConfirmGone;
     }
     // After `--release-after` garbage collection removes what the cells still hold: companions and policy stay as

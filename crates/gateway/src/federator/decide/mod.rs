@@ -24,6 +24,7 @@ use crate::{
     rate_limit::{Class, Permit},
     reason::WriteReason,
     references,
+    route::CityRoute,
     settings::Settings,
     single_member::Probe,
 };
@@ -197,6 +198,12 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Pe
             CopyStep::Wait(later) => next = next.earlier(later),
             step => return step.by(next),
         }
+    }
+    // A write that brought the copy to another city had no answer, and the index has no copy. The hub is asked whether the copy exists,
+    // because the policy of that city is kept until then.
+    let was_elsewhere = |to: &CityRoute| s.destination.to.as_ref().ok() != Some(to);
+    if s.arriving.as_ref().is_some_and(was_elsewhere) {
+        return CopyStep::ConfirmGone;
     }
     // Moves come last, so that a failed move delays neither spec nor status.
     moves::next_move_step(p, memory).map_or(CopyStep::Wait(next), |step| step.by(next))

@@ -38,7 +38,7 @@ fn spec(p: &Pass<'_>, memory: &Memory) -> Spec {
         fits: source.digest.fits(s.largest_spec),
         has_sources: references.is_none_or(|found| !found.resolving && found.expected.is_some()),
         fault: conditions::refused_place(s).or_else(fault).filter(|_| is_refused),
-        is_binding_settled: memory.is_binding_settled,
+        is_binding_settled: memory.is_binding_settled && s.arriving.is_none(),
         companions_hold: s.companions.hold,
     }
 }

@@ -83,3 +83,34 @@ async fn a_city_too_many_says_so_and_asks_the_hub_nothing() {
     assert_eq!(condition["reason"], "InvalidCityCode");
     assert!(condition["message"].as_str().unwrap().contains("64 cities"));
 }
+
+/// The tenant clears the city code while the write of the copy has no answer.
+#[tokio::test]
+async fn the_hub_is_asked_for_a_copy_whose_write_had_no_answer() {
+    let mut d = deployment();
+    d["spec"]["cityCode"] = json!("");
+    let dfw = Some(CityRoute::to_city(
+        fedgate_api::names::CityCode::parse("DFW").unwrap(),
+    ));
+    let mut s = snapshot(&d, None);
+    s.arriving = dfw.clone();
+    let memory = &mut Memory::default();
+    let effect = one(decide(&s, memory, &SETTINGS, now()));
+    d["status"] = patch(&effect)["status"].clone();
+    let mut s = Snapshot {
+        arriving: dfw.clone(),
+        ..snapshot(&d, None)
+    };
+    assert_eq!(decide(&s, memory, &SETTINGS, now()), Action::ConfirmGone);
+    s.arriving = None;
+    assert_eq!(
+        decide(&s, memory, &SETTINGS, now()),
+        Action::Apply(Plan::wait(Requeue::AwaitChange))
+    );
+    let s = Snapshot {
+        arriving: dfw,
+        ..snapshot(&deployment(), None)
+    };
+    let step = decide(&s, memory, &SETTINGS, now());
+    assert_ne!(step, Action::ConfirmGone, "the copy is sent to that city again");
+}

@@ -42,6 +42,14 @@ async fn without_a_binding_that_was_seen_the_hub_says_that_nothing_is_left() {
     s.copy = None;
     assert_eq!(decide(&s, &mut memory, &SETTINGS, now()), Action::ConfirmGone);
     memory.is_binding_settled = true;
+    let dfw = CityRoute::to_city(fedgate_api::names::CityCode::parse("DFW").unwrap());
+    s.arriving = Some(dfw);
+    assert_eq!(
+        decide(&s, &mut memory, &SETTINGS, now()),
+        Action::ConfirmGone,
+        "a write of the copy had no answer"
+    );
+    s.arriving = None;
     assert_eq!(
         one(decide(&s, &mut memory, &SETTINGS, now())).reason.label(),
         "let_go"

@@ -225,11 +225,20 @@ async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() 
     };
     rig.enqueued().await;
     for unknown in [Category::Timeout, Category::NotLeader, Category::CircuitOpen] {
-        arrival::note_outcome(&ctx, &s, Some(&failed(unknown)));
+        arrival::note_failed(&ctx, &s, &failed(unknown));
         assert!(needed(), "it may have arrived: {unknown:?}");
         assert_eq!(rig.enqueued().await, [], "{unknown:?}");
     }
-    arrival::note_outcome(&ctx, &s, Some(&failed(Category::Conflict)));
+    let elsewhere = Failure {
+        plane: Plane::Project(shop()),
+        ..failed(Category::Conflict)
+    };
+    arrival::note_failed(&ctx, &s, &elsewhere);
+    assert!(
+        needed(),
+        "a status that the project refuses says nothing of the copy"
+    );
+    arrival::note_failed(&ctx, &s, &failed(Category::Conflict));
     assert!(!needed());
     let enqueued: Vec<_> = rig
         .enqueued()

@@ -221,6 +221,7 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
             ..Companions::default()
         },
         suspended: false,
+        arriving: None,
         complete: true,
     }
 }
