@@ -545,6 +545,11 @@ mutants! {
             "Some(\"true\")" => "None",
             "gateway/workload::tests::replaced::a_city_serves_until_the_one_that_replaces_it_is_ready";
     }
+    "crates/gateway/src/moves/observe.rs" {
+        deployment_that_names_an_unserved_city_not_moved:
+            "copy.digest.city.as_ref() != Some(&to.city) && index.is_served(&object.hub, &to.city)" => "copy.digest.city.as_ref() != Some(&to.city)",
+            "gateway/moves::tests::a_deployment_that_names_an_unserved_city_moves_within_its_city";
+    }
     "crates/gateway/src/moves/decide.rs" {
         lost_cells_acted_on_however_many:
             "counts(&cell) && (are_many || of_city > 1)" => "false",

@@ -18,6 +18,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 /// others, because a deployment may never become healthy and its project may refuse the write.
 const SLOW_AFTER: Duration = Duration::from_secs(30);
 
+/// Time after which deployments that could not move are observed again.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
 /// If more than one in this many cells is not ready, the deployments of lost cells do not move.
 const LOST_SHARE: usize = 5;
 
@@ -34,7 +37,11 @@ pub(super) struct Decision {
 
 /// Decides which deployments move, and to which cell.
 pub(super) fn decide(s: &Snapshot, settings: &Settings, now: Now) -> Decision {
-    let mut next = Requeue::AwaitChange;
+    let mut next = if s.has_others {
+        Requeue::After(LOOK_AGAIN)
+    } else {
+        Requeue::AwaitChange
+    };
     let lost = lost_cells(s, settings, now, &mut next);
     let mut loads: BTreeMap<Arc<str>, u64> =
         s.cells.iter().map(|(name, of)| (name.clone(), of.load)).collect();

@@ -22,8 +22,11 @@ pub(super) struct Snapshot {
     pub(super) kinds: Arc<PerKind<FederatedKind>>,
     /// The cells with a city, by name.
     pub(super) cells: BTreeMap<Arc<str>, CellSnapshot>,
-    /// The deployments at cells that are drained, not ready or were lost, and those that an operator moves.
+    /// The deployments that can move now, of those at cells that are drained, not ready or were lost, and those that an operator moves.
     pub(super) deployments: Vec<Deployment>,
+    /// True if a deployment at one of these cells, or one that an operator moves, cannot move now. The cause may end without an event
+    /// that enqueues the planner.
+    pub(super) has_others: bool,
     /// The moves that are under way.
     pub(super) started: Vec<StartedMove>,
 }
@@ -94,6 +97,7 @@ pub(super) fn observe(index: &GatewayIndex, now: Now) -> Option<Snapshot> {
         kinds: index.kinds.clone(),
         cells: cells.collect(),
         deployments: Vec::new(),
+        has_others: false,
         started: started.collect(),
     };
     let is_in_doubt = |cell: &CellSnapshot| cell.row.digest.is_in_doubt();
@@ -118,11 +122,15 @@ fn deployments(index: &GatewayIndex, now: Now, snapshot: &mut Snapshot) {
         };
         at.load += u64::from(row.digest.replicas.max(1));
         let is_in_doubt = at.row.digest.is_in_doubt() || index.intents.moves.lost.contains_key(cell);
+        if !is_in_doubt && index.hub.requests.is_empty() {
+            continue;
+        }
         let object = ObjectRef::new(kind, hub, &row.digest.name);
         if is_in_doubt || index.hub.requests.contains(&object) {
-            snapshot
-                .deployments
-                .extend(deployment(index, now, object, cell, row));
+            match deployment(index, now, object, cell, row) {
+                Some(deployment) => snapshot.deployments.push(deployment),
+                None => snapshot.has_others = true,
+            }
         }
     }
     // The first deployments of all projects come before the second ones, so that no project keeps the others waiting.
@@ -152,12 +160,13 @@ fn deployment(
     let is_ours = copy.digest.source_uid.as_ref() == Some(&source.uid)
         && index.is_complete(&owner.project)
         && index.named_hub(project, &owner.namespace, source) != NamedHub::Other;
-    // A copy that goes to another city is scheduled there by Karmada.
+    // A copy whose deployment names another city that is served is to go there. If the other city is not served, the copy stays in its
+    // city, and can move between the cells there.
     let route = copy.digest.route()?;
-    let stays = index
-        .city_route(&source.digest.place)
-        .is_ok_and(|to| to.route == route);
-    if !is_settled || !is_ours || !stays || source.deleting || copy.deleting || binding.deleting {
+    let goes = index.city_route(&source.digest.place).is_ok_and(|to| {
+        copy.digest.city.as_ref() != Some(&to.city) && index.is_served(&object.hub, &to.city)
+    });
+    if !is_settled || !is_ours || goes || source.deleting || copy.deleting || binding.deleting {
         return None;
     }
     let cancelled = index.intents.moves.cancelled(&object);

@@ -89,6 +89,25 @@ fn planned(index: &GatewayIndex) -> Vec<String> {
 }
 
 #[test]
+fn a_deployment_that_names_an_unserved_city_moves_within_its_city() {
+    let there = [
+        drained(cluster("dfw-1", "DFW")),
+        cluster("dfw-2", "DFW"),
+        cluster("lhr-1", "LHR"),
+    ];
+    let moved = vec!["web dfw-1 dfw-2 Draining"];
+    for (city, wanted) in [("LHR", vec![]), ("FRA", moved.clone()), ("DFW", moved)] {
+        let mut index = index(&there, &[]);
+        index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", city));
+        index.hub_has(TableId::DEPLOYMENTS, &fixture::copy("web", "DFW"));
+        index.hub_has(TableId::Bindings, &binding("web", "dfw-1"));
+        assert_eq!(planned(&index), wanted, "{city}");
+        let again = Requeue::After(Duration::from_secs(30));
+        assert_eq!(decided(&index).next, again, "a move is slow, or is tried again");
+    }
+}
+
+#[test]
 fn deployments_of_a_drained_cell_go_to_the_cell_of_the_city_with_the_least_load() {
     let cells = [
         drained(cluster("dfw-1", "DFW")),
