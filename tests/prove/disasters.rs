@@ -17,8 +17,8 @@ use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 const LOST: &str = "dfw-1";
 
 /// When the clocks of the simulated API servers, and those of gateways, begin.
-const SERVERS: i64 = 1_767_225_600;
-const GATEWAYS: i64 = 1_800_000_000;
+pub(crate) const SERVERS: i64 = 1_767_225_600;
+pub(crate) const GATEWAYS: i64 = 1_800_000_000;
 
 /// Reason and message of the deployment's condition of this type.
 fn condition(rig: &Rig, name: &str, of: &str) -> (String, String) {

@@ -44,6 +44,10 @@ pub(crate) enum Op {
     Join,
     /// An operator drains a cell, or opens it.
     Drain(&'static str, bool),
+    /// Karmada sets condition Ready of a cell.
+    Ready(&'static str, bool),
+    /// An operator asks for a move of every deployment with this name to a cell.
+    MoveTo(&'static str, &'static str),
     /// Someone puts a second label of a place on the copy of a deployment by hand.
     LabelCopy(&'static str),
     /// Its template gets another image.
@@ -155,6 +159,8 @@ impl Op {
             Self::Label(_)
             | Self::Join
             | Self::Drain(..)
+            | Self::Ready(..)
+            | Self::MoveTo(..)
             | Self::LabelCopy(_)
             | Self::DropCopy(_)
             | Self::DropPolicies
@@ -174,17 +180,7 @@ impl Op {
             }
             Self::Join => {
                 rig.karmada.join(&Cluster::new(SECOND, keys::CITY_CODE, "DFW"));
-                let kinds = |version: &str, names: &[&str]| {
-                    let names: Vec<Value> = names.iter().map(|name| json!({"kind": name})).collect();
-                    json!({"groupVersion": version, "resources": names})
-                };
-                let served = json!({"status": {"apiEnablements": [
-                    kinds(COMPUTE, &[DEPLOYMENT, "Instance"]),
-                    kinds("v1", &["Namespace", "ConfigMap", "Secret"]),
-                ]}});
-                let _ = rig
-                    .hub
-                    .merge_status("Cluster.cluster.karmada.io", "", SECOND, served);
+                serve_all(rig, SECOND);
             }
             Self::Drain(cell, on) => {
                 let taint = json!({"key": keys::DRAINING, "effect": "NoSchedule"});
@@ -193,6 +189,16 @@ impl Op {
                 // Another test may have no such Cluster.
                 let _ = rig.hub.merge("Cluster.cluster.karmada.io", "", cell, spec);
             }
+            Self::Ready(cell, on) => rig.karmada.ready(cell, on),
+            Self::MoveTo(name, cell) => each(
+                rig,
+                DEPLOYMENT,
+                |n| n == name,
+                |rig, ns, name| {
+                    let annotations = json!({"metadata": {"annotations": {keys::MOVE_TO: cell}}});
+                    let _ = rig.hub.merge(DEPLOYMENT, ns, name, annotations);
+                },
+            ),
             Self::LabelCopy(name) => each(
                 rig,
                 DEPLOYMENT,
@@ -241,6 +247,22 @@ impl Op {
             _ => {}
         }
     }
+}
+
+/// Makes a Cluster report that it serves the federated kinds and Instances.
+pub(crate) fn serve_all(rig: &Rig, cell: &str) {
+    let kinds = |version: &str, names: &[&str]| {
+        let names: Vec<Value> = names.iter().map(|name| json!({"kind": name})).collect();
+        json!({"groupVersion": version, "resources": names})
+    };
+    let served = json!({"status": {"apiEnablements": [
+        kinds(COMPUTE, &[DEPLOYMENT, "Instance"]),
+        kinds("v1", &["Namespace", "ConfigMap", "Secret"]),
+    ]}});
+    // Another test may have no such Cluster.
+    let _ = rig
+        .hub
+        .merge_status("Cluster.cluster.karmada.io", "", cell, served);
 }
 
 fn mount_secret(rig: &Rig, project: &str, ns: &str, name: &str, secret: &str) {

@@ -61,7 +61,7 @@ pub(crate) enum Disturbance {
 }
 
 /// One moment: what is done, what else happens, and how long it lasts in milliseconds.
-type Moment = (Op, Disturbance, u64);
+pub(crate) type Moment = (Op, Disturbance, u64);
 
 pub(crate) fn op() -> impl Strategy<Value = Op> {
     let project = prop::sample::select(vec!["p", "q"]);
@@ -223,16 +223,32 @@ fn course_of_places() -> impl Strategy<Value = (u64, Vec<Moment>)> {
     )
 }
 
-/// Plays a course, at whose end this is done, and says what is wrong then.
-async fn play(seed: u64, moments: &[Moment], last: &[Op]) -> Vec<String> {
-    let mut rig = Rig::unhurried(seed, &["p", "q"]);
+/// Makes a rig with projects p and q. Each answer of a plane takes up to 20 ms.
+pub(crate) fn unhurried(seed: u64) -> Rig {
+    let rig = Rig::unhurried(seed, &["p", "q"]);
     rig.simulator
         .latency(Some(Duration::from_micros(200)..=Duration::from_millis(20)));
+    rig
+}
+
+/// Plays a course, at whose end this is done, and says what is wrong then.
+async fn play(seed: u64, moments: &[Moment], last: &[Op]) -> Vec<String> {
+    let rig = unhurried(seed);
     if seed.is_multiple_of(2) {
         // The code that is drawn beside those of cells has one that is not ready; otherwise it has none.
         rig.karmada.join(&Cluster::new("low-1", keys::CITY_CODE, "dfw"));
         rig.karmada.ready("low-1", false);
     }
+    play_at(rig, moments, last, wrong).await
+}
+
+/// Plays the moments at these planes, then the `ending`, and lists what `wrong` and the invariants find.
+pub(crate) async fn play_at(
+    mut rig: Rig,
+    moments: &[Moment],
+    ending: &[Op],
+    wrong: impl Fn(&Rig) -> Vec<String>,
+) -> Vec<String> {
     rig.start();
     for (op, disturbance, pause) in moments {
         op.apply(&mut rig);
@@ -242,7 +258,7 @@ async fn play(seed: u64, moments: &[Moment], last: &[Op]) -> Vec<String> {
     for project in ["p", "q"] {
         Op::Engage(project).apply(&mut rig);
     }
-    for op in last {
+    for op in ending {
         op.apply(&mut rig);
     }
     rig.karmada.hold_bindings(false);
