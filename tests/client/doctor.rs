@@ -39,16 +39,16 @@ fn lines(report: &Value, check: &str) -> Vec<String> {
 async fn clusters_that_are_not_ready_or_lack_a_city_are_counted_by_the_leader() {
     for (cells, line) in [
         (
-            json!({"ready": 2, "not_ready": 0, "unlabelled": 0, "leaving": 1}),
-            "ok Clusters: 2 ready, 0 not ready, 0 without a city, 1 leaving; ",
+            json!({"ready": 2, "draining": 3, "not_ready": 0, "unlabelled": 0, "leaving": 1}),
+            "ok Clusters: 2 ready, 3 being drained, 0 not ready, 0 without a city, 1 leaving; ",
         ),
         (
             json!({"ready": 2, "not_ready": 1, "unlabelled": 0, "leaving": 0}),
-            "fail Clusters: 2 ready, 1 not ready, 0 without a city, 0 leaving; fedgate cells list",
+            "fail Clusters: 2 ready, 0 being drained, 1 not ready, 0 without a city, 0 leaving; fedgate cells list",
         ),
         (
             json!({"ready": 0, "not_ready": 0, "unlabelled": 0, "leaving": 0}),
-            "open Clusters: 0 ready, 0 not ready, 0 without a city, 0 leaving; fedgate cells list",
+            "open Clusters: 0 ready, 0 being drained, 0 not ready, 0 without a city, 0 leaving; fedgate cells list",
         ),
     ] {
         let mut leader = well("b", "leader");

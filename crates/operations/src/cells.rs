@@ -16,7 +16,9 @@ fedgate_engine::words! {
         Leaving = "leaving",
         /// The cell has no valid city label.
         Unlabelled = "unlabelled",
-        /// The cell is ready.
+        /// The cell is ready and has taint `fedgate.dev/draining`. Its deployments move to other cells of the city.
+        Draining = "draining",
+        /// The cell is ready and is not being drained.
         Ready = "ready",
     }
 }
@@ -32,10 +34,10 @@ pub struct CellRow {
     pub city: Option<String>,
     /// State of the cell.
     pub state: CellState,
-    /// Reason of its condition `Ready`.
+    /// Reason of its condition `Ready`; absent while the cell is drained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// `lastTransitionTime` of that condition.
+    /// `lastTransitionTime` of that condition; absent while the cell is drained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
     /// Version of its Kubernetes.

@@ -122,8 +122,10 @@ pub struct ProjectCounts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CellCounts {
-    /// Ready.
+    /// Ready, and not being drained.
     pub ready: usize,
+    /// Ready, and being drained by an operator.
+    pub draining: usize,
     /// Not ready.
     pub not_ready: usize,
     /// Without a valid city label.

@@ -5,7 +5,7 @@ use fedgate_engine::store::table::Row;
 use fedgate_gateway::index::{GatewayIndex, rows::Cell};
 use fedgate_operations::views::{page, stuck::Found};
 use fedgate_operations::{
-    CellDetail, CellRow, NoAnswer, Rows, Time,
+    CellDetail, CellRow, CellState, NoAnswer, Rows, Time,
     query::{self, Query, STUCK_FOR, Sort},
 };
 use std::{
@@ -66,12 +66,15 @@ fn row(index: &GatewayIndex, name: &str, cell: &Row<Cell>, projects: &Projects) 
         serves,
         ..
     } = &cell.digest;
+    let state = Cell::state(cell);
+    // Condition Ready says nothing of a drain.
+    let ready = ready.as_ref().filter(|_| state != CellState::Draining);
     CellRow {
         cell: name.to_owned(),
         city: city.as_ref().map(|city| city.as_str().to_owned()),
-        state: Cell::state(cell),
-        reason: ready.as_ref().map(|ready| ready.reason.to_string()),
-        since: ready.as_ref().map(|ready| Time::from_second(ready.since)),
+        state,
+        reason: ready.map(|ready| ready.reason.to_string()),
+        since: ready.map(|ready| Time::from_second(ready.since)),
         kubernetes: kubernetes.as_deref().map(str::to_owned),
         serves: serves
             .iter()

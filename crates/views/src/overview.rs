@@ -90,6 +90,7 @@ fn cells(index: &GatewayIndex) -> CellCounts {
             CellState::NotReady => &mut counts.not_ready,
             CellState::Leaving => &mut counts.leaving,
             CellState::Unlabelled => &mut counts.unlabelled,
+            CellState::Draining => &mut counts.draining,
             CellState::Ready => &mut counts.ready,
         } += 1;
     }

@@ -132,7 +132,7 @@ families! {
         "Federated objects by status and reason of their condition Federated; None while they have none."
     Scraped ReportedInstances "fedgate_reported_instances" ["state"]
         "Instances as deployments report them: desired, existing, ready, updated."
-    Scraped Cells "fedgate_cells" ["state"] "Karmada Clusters by state: ready, not_ready, unlabelled or leaving."
+    Scraped Cells "fedgate_cells" ["state"] "Karmada Clusters by state: ready, draining, not_ready, unlabelled or leaving."
     Scraped Credentials "fedgate_credentials" ["plane", "expiry"]
         "Credentials by the time left: expired, day, week, later, or unknown."
     Scraped CredentialExpiry "fedgate_credential_expiry_timestamp_seconds" ["plane"]

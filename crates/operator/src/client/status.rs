@@ -197,6 +197,7 @@ fn projects(projects: &ProjectCounts) -> Line {
 fn cells(cells: &CellCounts) -> Line {
     let detail = list([
         Some(format!("{} ready", cells.ready)),
+        number(cells.draining, "being drained"),
         number(cells.not_ready, "not ready"),
         number(cells.unlabelled, "without a city"),
         number(cells.leaving, "leaving"),

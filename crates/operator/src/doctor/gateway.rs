@@ -60,6 +60,7 @@ pub fn gateway(replicas: &Result<Vec<Replica>, Error>) -> Vec<Finding> {
 fn cells(cells: &CellCounts) -> Finding {
     let CellCounts {
         ready,
+        draining,
         not_ready,
         unlabelled,
         leaving,
@@ -71,7 +72,7 @@ fn cells(cells: &CellCounts) -> Finding {
         _ => (Verdict::Ok, ""),
     };
     let text = format!(
-        "Clusters: {ready} ready, {not_ready} not ready, {unlabelled} without a city, {leaving} leaving"
+        "Clusters: {ready} ready, {draining} being drained, {not_ready} not ready, {unlabelled} without a city, {leaving} leaving"
     );
     finding(Check::Cells, verdict, text, next)
 }

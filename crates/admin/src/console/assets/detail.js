@@ -55,7 +55,7 @@ const LISTS = {
     title: 'Cells',
     topic: 'cells',
     columns: CELLS,
-    states: ['not_ready', 'leaving', 'unlabelled', 'ready'],
+    states: ['not_ready', 'leaving', 'draining', 'unlabelled', 'ready'],
     empty: 'No cell has joined here. fedgate cells join adds one.',
   },
 };
@@ -352,7 +352,7 @@ function cellFacts(row) {
       'p',
       { class: 'sentence small' },
       state(of),
-      of !== 'ready' && h('span', { class: 'since' }, outside(reason ?? ''), ' ', age(since, { prefix: 'for ' })),
+      since && of !== 'ready' && h('span', { class: 'since' }, outside(reason ?? ''), ' ', age(since, { prefix: 'for ' })),
     ),
     of === 'not_ready' &&
       nextStep(

@@ -40,7 +40,7 @@ const add = (sums, key, flow, base) => {
 /** The worst state of a flow at its cell: that of the cell comes first if the cell is not ready. */
 function atCell(flow, cells) {
   const cell = cells.get(flow.cell);
-  if (!cell || cell.state === 'ready' || severity(flow.worst) < severity({ class: 'quarantined' })) return flow.worst;
+  if (!cell || ['ready', 'draining'].includes(cell.state) || severity(flow.worst) < severity({ class: 'quarantined' })) return flow.worst;
   return { state: cell.state, reason: cell.reason ?? '', since: cell.since };
 }
 

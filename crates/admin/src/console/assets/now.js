@@ -52,12 +52,13 @@ function drawHealth(overview) {
   const [first, ...rest] = found;
   const { projects, cells, deployments, health } = overview;
   if (!first) {
+    const answering = (cells?.ready ?? 0) + (cells?.draining ?? 0);
     const isEmpty = projects && projects.engaged === 0 && sum(cells) === 0;
     const fleet = !projects
       ? 'Every plane answers, nothing is stuck.'
       : isEmpty
         ? 'The fleet is empty: no cell has joined, and no project is engaged.'
-        : `${number(projects.engaged)} ${plural(projects.engaged, 'project')} and ${number(cells.ready)} ${plural(cells.ready, 'cell')} answer; ${number(deployments.total)} ${plural(deployments.total, 'deployment')}, nothing is stuck.`;
+        : `${number(projects.engaged)} ${plural(projects.engaged, 'project')} and ${number(answering)} ${plural(answering, 'cell')} answer; ${number(deployments.total)} ${plural(deployments.total, 'deployment')}, nothing is stuck.`;
     const syncing = health.state === 'syncing';
     return [
       h(
@@ -164,6 +165,7 @@ function cellsPlane(cells) {
   const total = sum(cells);
   const troubles = [
     counted('not_ready', cells.not_ready),
+    counted('draining', cells.draining),
     counted('unlabelled', cells.unlabelled),
     counted('leaving', cells.leaving),
   ];
@@ -325,7 +327,7 @@ function drawProcess({ queue, deletions, garbage, interpreterDrift }) {
 
 function cellTile({ cell, city, state, reason, since, instances, notApplied }) {
   const { level, word } = stateOf(state);
-  const trouble = state !== 'ready';
+  const trouble = !['ready', 'draining'].includes(state);
   return h(
     'li',
     {},
@@ -426,7 +428,7 @@ export function nowView(host, route, app) {
     keyed(writes, changes.latest(), (row) => row.seq, writeRow);
   };
   const drawCells = () => {
-    const order = Object.keys({ not_ready: 0, leaving: 0, unlabelled: 0, ready: 0 });
+    const order = Object.keys({ not_ready: 0, leaving: 0, draining: 0, unlabelled: 0, ready: 0 });
     const rows = [...known.values()].sort(
       (a, b) => order.indexOf(a.state) - order.indexOf(b.state) || a.cell.localeCompare(b.cell),
     );

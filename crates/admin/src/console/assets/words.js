@@ -40,6 +40,7 @@ export const STATES = {
   ready: { level: 'ok', word: 'ready' },
   not_ready: { level: 'bad', word: 'not ready' },
   unlabelled: { level: 'warn', word: 'no city' },
+  draining: { level: 'note', word: 'being drained' },
   leaving: { level: 'note', word: 'leaving' },
 };
 

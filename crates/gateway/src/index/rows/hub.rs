@@ -212,10 +212,12 @@ impl Cell {
             CellState::Leaving
         } else if row.digest.city.is_none() {
             CellState::Unlabelled
-        } else if row.digest.is_ready() {
-            CellState::Ready
-        } else {
+        } else if !row.digest.is_ready() {
             CellState::NotReady
+        } else if row.digest.taint == CellTaint::Draining {
+            CellState::Draining
+        } else {
+            CellState::Ready
         }
     }
 }
@@ -561,5 +563,31 @@ mod tests {
         assert!(read(&["DFW", "LHR"]).exact);
         assert!(!read(&["DFW"]).exact);
         assert!(!read(&["DFW", "LHR", "SYD"]).exact);
+    }
+
+    #[test]
+    fn a_cell_is_leaving_before_unlabelled_before_not_ready_before_draining() {
+        let state = |city: &str, ready: &str, taint: &str, deleting: bool| {
+            let object = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+                "metadata": {"name": "dfw-1", "labels": {keys::CITY_CODE: city}},
+                "spec": {"taints": [{"key": taint, "effect": "NoSchedule"}]},
+                "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+            let kinds = FederatedKind::builtin().unwrap().into();
+            let object = serde_json::from_value(object).unwrap();
+            let digest = Cell::read(&object, keys::CITY_CODE, &kinds, &mut Strings::default());
+            Cell::state(&Row {
+                uid: "u".into(),
+                version: 1,
+                deleting,
+                partial: false,
+                digest,
+                body: None,
+            })
+        };
+        assert_eq!(state("DFW", "True", "other", false), CellState::Ready);
+        assert_eq!(state("DFW", "True", keys::DRAINING, false), CellState::Draining);
+        assert_eq!(state("DFW", "False", keys::DRAINING, false), CellState::NotReady);
+        assert_eq!(state("", "True", keys::DRAINING, false), CellState::Unlabelled);
+        assert_eq!(state("", "True", keys::DRAINING, true), CellState::Leaving);
     }
 }

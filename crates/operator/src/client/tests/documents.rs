@@ -24,7 +24,7 @@ pub(super) fn overview() -> Value {
                 "count": 1, "since": "2026-12-01T09:54:00.000Z", "next": "check clusters[].cluster.server"}]},
             "hub": {"state": "backoff", "since": "2026-12-01T09:54:00.000Z", "lastEvent": "2026-12-01T09:53:00.000Z"},
             "projects": {"engaged": 9998, "refused": 2, "connected": 9990, "syncing": 0, "backoff": 8, "unauthorized": 0},
-            "cells": {"ready": 41, "not_ready": 1, "unlabelled": 0, "leaving": 0},
+            "cells": {"ready": 40, "draining": 1, "not_ready": 1, "unlabelled": 0, "leaving": 0},
             "deployments": {"total": 100_000, "federated": {"Delivered": 99_871}},
             "instances": {"desired": 300_000, "existing": 299_990, "ready": 299_871, "updated": 299_990},
             "undelivered": {

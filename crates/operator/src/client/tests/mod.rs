@@ -54,7 +54,7 @@ SUBJECT     STATE     AGE   DETAIL                                              
 plane hub   broken    6m    1: unreachable                                           check clusters[].cluster.server
 hub         broken    6m    backoff, last event 7m ago                               -
 projects    broken    -     9998 engaged, 8 in backoff, 2 refused                    -
-cells       waiting   -     41 ready, 1 not ready                                    kubectl get clusters.cluster.karmada.io, on the hub
+cells       waiting   -     40 ready, 1 being drained, 1 not ready                   kubectl get clusters.cluster.karmada.io, on the hub
 delivery    waiting   1h    3 project_to_hub, 17 hub_to_cell of 100000 deployments   -
 stuck       waiting   -     2 quarantined, 4 retrying                                fedgate stuck
 instances   waiting   -     299871 of 300000 ready, 299990 updated                   -
