@@ -50,7 +50,7 @@ mutants! {
             "s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released" => "false",
             "gateway/federator::tests::deletion::deletion_goes_copy_binding_companions_policy_finalizer";
         no_word_of_the_hub_before_it_lets_go:
-            "!is_settled && !released" => "false",
+            "!is_settled(s, memory) && !released" => "false",
             "gateway/federator::tests::deletion::without_a_binding_that_was_seen_the_hub_says_that_nothing_is_left";
         no_wait_for_companions_and_policy:
             "!released && (s.companions.hold || s.readiness.is_policy_leaving)" => "false",

@@ -6,6 +6,7 @@ use crate::{
     federator::{
         conditions,
         memory::{GRACE_PERIOD, Memory},
+        observe::Snapshot,
     },
     index::rows::HubCopy,
     reason::WriteReason,
@@ -51,8 +52,7 @@ pub(super) fn delete(p: &Pass<'_>, memory: &mut Memory) -> CopyStep {
     if s.binding.is_some() && s.copy.as_ref().is_none_or(|c| mine(&c)) && !released {
         return wait_for_cells(p, memory);
     }
-    let is_settled = memory.is_binding_settled && s.arriving.is_none();
-    if !is_settled && !released {
+    if !is_settled(s, memory) && !released {
         return CopyStep::ConfirmGone;
     }
     // After `--release-after` garbage collection removes what the cells still hold: companions and policy stay as
@@ -61,6 +61,12 @@ pub(super) fn delete(p: &Pass<'_>, memory: &mut Memory) -> CopyStep {
         return WAIT;
     }
     remove_finalizers(p, memory)
+}
+
+/// True if the hub has nothing of the deployment that the index does not show: the binding was seen, or the hub has said that there is
+/// none, and no write of the copy is without an answer.
+pub(super) fn is_settled(s: &Snapshot, memory: &Memory) -> bool {
+    memory.is_binding_settled && s.arriving.is_none()
 }
 
 /// Time since the deletion began. The project's API server has the time of its beginning, so that a restart does not reset it.

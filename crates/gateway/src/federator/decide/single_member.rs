@@ -4,7 +4,7 @@
 use super::{
     Act, CopyStep, Pass, WAIT, act,
     copy::{create, delete_copy, differs, reroute, update},
-    deletion::remove_finalizers,
+    deletion::{self, remove_finalizers},
     status::report_own,
 };
 use crate::{
@@ -38,7 +38,7 @@ fn spec(p: &Pass<'_>, memory: &Memory) -> Spec {
         fits: source.digest.fits(s.largest_spec),
         has_sources: references.is_none_or(|found| !found.resolving && found.expected.is_some()),
         fault: conditions::refused_place(s).or_else(fault).filter(|_| is_refused),
-        is_binding_settled: memory.is_binding_settled && s.arriving.is_none(),
+        is_binding_settled: deletion::is_settled(s, memory),
         companions_hold: s.companions.hold,
     }
 }
