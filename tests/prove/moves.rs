@@ -236,14 +236,14 @@ fn misplaced(rig: &Rig) -> Vec<String> {
     for copy in rig.hub.list("WorkloadDeployment") {
         let metadata = &copy["metadata"];
         let [namespace, name] = ["namespace", "name"].map(|key| metadata[key].as_str().unwrap());
-        let bindings = rig.hub.list("ResourceBinding").into_iter();
-        let mut of_it =
-            bindings.filter(|binding| binding["metadata"]["ownerReferences"][0]["uid"] == metadata["uid"]);
         // Only DFW has two cells.
         if metadata["labels"][keys::CITY_CODE] != "DFW" {
             continue;
         }
-        let Some(binding) = of_it.next() else {
+        let mut bindings = rig.hub.list("ResourceBinding").into_iter();
+        let is_its =
+            |binding: &Arc<Value>| binding["metadata"]["ownerReferences"][0]["uid"] == metadata["uid"];
+        let Some(binding) = bindings.find(is_its) else {
             lines.push(format!("{namespace}/{name}: no binding"));
             continue;
         };

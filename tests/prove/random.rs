@@ -370,9 +370,7 @@ fn a_seed_replays_exactly() {
         );
         let (_, moments) = course().new_tree(&mut rng).unwrap().current();
         simulate(async {
-            let mut rig = Rig::unhurried(seed, &["p", "q"]);
-            rig.simulator
-                .latency(Some(Duration::from_micros(200)..=Duration::from_millis(20)));
+            let mut rig = unhurried(seed);
             rig.start();
             for (op, disturbance, pause) in &moments {
                 op.apply(&mut rig);

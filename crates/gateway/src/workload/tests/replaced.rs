@@ -123,17 +123,22 @@ fn a_city_serves_until_the_one_that_replaces_it_is_ready() {
     );
 }
 
-#[test]
-fn what_serves_nobody_or_is_replaced_by_nothing_goes_at_once() {
-    // It does not serve.
-    let mut s = normalized(&[("us", &["DFW"])]);
-    edit(&mut s, &[("us", &["ORD"])]);
-    let effects = step(&mut s, 3);
+/// The placement names ORD instead of DFW, and the deployment in DFW goes without waiting for that in ORD.
+fn moves_at_once(s: &mut WorkloadSnapshot) {
+    edit(s, &[("us", &["ORD"])]);
+    let effects = step(s, 3);
     assert_eq!(
         words(&effects),
         ["create shop-us-ord us/ORD", "delete shop-us-dfw", "status"]
     );
-    assert_eq!(replaced_by(&s, "shop-us-ord"), None);
+    assert_eq!(replaced_by(s, "shop-us-ord"), None);
+}
+
+#[test]
+fn what_serves_nobody_or_is_replaced_by_nothing_goes_at_once() {
+    // It does not serve.
+    let mut s = normalized(&[("us", &["DFW"])]);
+    moves_at_once(&mut s);
     // Its placement is gone.
     let mut s = serving(&[("us", &["DFW"])]);
     edit(&mut s, &[("eu", &["LHR"])]);
@@ -154,13 +159,7 @@ fn what_serves_nobody_or_is_replaced_by_nothing_goes_at_once() {
 fn a_gap_is_allowed_before_and_during_a_move() {
     let mut s = serving(&[("us", &["DFW"])]);
     allow_gap(&mut s, "true");
-    edit(&mut s, &[("us", &["ORD"])]);
-    let effects = step(&mut s, 3);
-    assert_eq!(
-        words(&effects),
-        ["create shop-us-ord us/ORD", "delete shop-us-dfw", "status"]
-    );
-    assert_eq!(replaced_by(&s, "shop-us-ord"), None);
+    moves_at_once(&mut s);
 
     let mut s = serving(&[("us", &["DFW"])]);
     allow_gap(&mut s, "yes");
