@@ -24,7 +24,7 @@ const HOPS: [&str; 7] = [
     "Workload deleted → Instance gone from the project",
 ];
 
-fn ready(object: Option<&DynamicObject>) -> bool {
+pub(crate) fn ready(object: Option<&DynamicObject>) -> bool {
     let conditions = object.and_then(|object| object.data["status"]["conditions"].as_array());
     conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
 }

@@ -1,7 +1,9 @@
 //! What an Instance costs from its Workload to its end, on real planes with Pods that run at once (KWOK): the time of
-//! every hop, many Instances at a time, requests of a life, memory, and nothing at rest. docs/performance.md says how.
+//! every hop, many Instances at a time, requests of a life, memory, and nothing at rest; and a drain of one of two cells.
+//! docs/performance.md says how.
 //!
-//! `FEDGATE_BENCH_SAMPLES` (100) scales everything: so many lives one at a time, ten times as many Instances at once.
+//! `FEDGATE_BENCH_SAMPLES` (100) scales everything: so many lives one at a time, ten times as many Instances at once,
+//! and twice as many deployments before the drain.
 //! Figures go to target/bench/cells.json, samples to cells-samples.json.
 
 #[path = "../planes/report.rs"]
@@ -16,6 +18,7 @@ mod sight;
 mod asked;
 mod hops;
 mod many;
+mod moves;
 mod rig;
 
 use anyhow::{Context, Result, bail};
@@ -56,6 +59,14 @@ fn judged(name: String, value: f64, unit: &'static str, bar: &str, holds: bool) 
     }
 }
 
+/// Ends work that takes longer than [`LIMIT`], or is interrupted.
+async fn bounded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::select! {
+        outcome = tokio::time::timeout(LIMIT, work) => outcome.unwrap_or_else(|_| bail!("not finished after {LIMIT:?}")),
+        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+    }
+}
+
 async fn run() -> Result<()> {
     let samples = samples()?;
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"))
@@ -63,7 +74,7 @@ async fn run() -> Result<()> {
         .context("find target/")?
         .join("bench");
     std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-    let mut rig = Rig::up(&dir).await?;
+    let mut rig = Rig::up(&dir, &[]).await?;
     println!("hub controllers: {}; Pods are played by KWOK", rig.controllers);
     let (mut figures, mut raw) = (Vec::new(), json!({}));
     let work = async {
@@ -77,13 +88,14 @@ async fn run() -> Result<()> {
         }
         Ok(())
     };
-    let outcome = tokio::select! {
-        outcome = tokio::time::timeout(LIMIT, work) => {
-            outcome.unwrap_or_else(|_| Err(anyhow::anyhow!("not finished after {LIMIT:?}")))
-        }
-        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
-    };
+    let outcome = bounded(work).await;
     let down = rig.down().await;
+    let outcome = match outcome {
+        Ok(()) => bounded(Box::pin(moves::measure(&dir, samples * 2)))
+            .await
+            .map(|moved| figures.extend(moved)),
+        failed => failed,
+    };
     // Dropped roles have closed their holders' pipes; a moment later they are gone.
     sleep(Duration::from_millis(200)).await;
     report::write(&dir.join("cells.json"), &figures)?;
@@ -95,7 +107,7 @@ async fn run() -> Result<()> {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run().await {
+    match Box::pin(run()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error:#}");

@@ -1,4 +1,4 @@
-//! The planes and the roles of one run: a project, a hub, a cell.
+//! The planes and the roles of one run: a project, a hub, cells of one city.
 
 use super::{role::Gateway, sight::Sight};
 use anyhow::{Context, Result};
@@ -26,7 +26,10 @@ pub(crate) struct Rig {
     pub(crate) controllers: String,
     gateway: Option<Gateway>,
     pub(crate) cell: Option<Gateway>,
+    /// Cells beside the first one.
+    others: Vec<Gateway>,
     project: Client,
+    pub(crate) hub: Client,
     pub(crate) sights: Sights,
 }
 
@@ -50,15 +53,16 @@ fn resource(kind: &str) -> ApiResource {
 }
 
 impl Rig {
-    /// Brings all of it up in `dir`, fsync on.
-    pub(crate) async fn up(dir: &Path) -> Result<Self> {
+    /// Brings all of it up in `dir`, fsync on, with these cells beside [`CELL`].
+    pub(crate) async fn up(dir: &Path, others: &[&str]) -> Result<Self> {
         let controllers = HubControllers::from_env()?;
+        let cell = |name: &str| CellSpec {
+            name: name.to_owned(),
+            city: CITY.to_owned(),
+        };
         let sandbox = Sandbox::up(Options {
             projects: vec![PROJECT.to_owned()],
-            cells: vec![CellSpec {
-                name: CELL.to_owned(),
-                city: CITY.to_owned(),
-            }],
+            cells: [&[CELL], others].concat().into_iter().map(cell).collect(),
             hub_controllers: controllers.clone(),
             manifests: Manifest::builtin()?,
             pods: true,
@@ -83,7 +87,9 @@ impl Rig {
             controllers: controllers.to_string(),
             gateway: None,
             cell: None,
+            others: Vec::new(),
             project: admin(PROJECT)?,
+            hub: admin("hub")?,
             sights,
             sandbox,
         };
@@ -99,27 +105,35 @@ impl Rig {
         ];
         rig.gateway = Some(Gateway::role("gateway", "cells-gateway", &flags, &rig.dir).await?);
         rig.start_cell().await?;
+        for name in others {
+            let role = rig.role_of(name).await?;
+            rig.others.push(role);
+        }
         Ok(rig)
     }
 
-    /// Starts the cell.
+    /// Starts the first cell.
     pub(crate) async fn start_cell(&mut self) -> Result<()> {
-        let own = self.sandbox.kubeconfig(CELL, User::Cell(CELL));
-        let hub = self.sandbox.kubeconfig("hub", User::Cell(CELL));
-        let quota = self.sandbox.quota_kubeconfigs(CELL);
+        self.cell = Some(self.role_of(CELL).await?);
+        Ok(())
+    }
+
+    async fn role_of(&self, cell: &str) -> Result<Gateway> {
+        let own = self.sandbox.kubeconfig(cell, User::Cell(cell));
+        let hub = self.sandbox.kubeconfig("hub", User::Cell(cell));
+        let quota = self.sandbox.quota_kubeconfigs(cell);
         let flags: [&OsStr; 9] = [
             "--cell-kubeconfig".as_ref(),
             own.as_ref(),
             "--hub-kubeconfig".as_ref(),
             hub.as_ref(),
             "--name".as_ref(),
-            CELL.as_ref(),
+            cell.as_ref(),
             "--networking".as_ref(),
             "--quota-directory".as_ref(),
             quota.as_ref(),
         ];
-        self.cell = Some(Gateway::role("cell", "cells-cell", &flags, &self.dir).await?);
-        Ok(())
+        Gateway::role("cell", &format!("cells-{cell}"), &flags, &self.dir).await
     }
 
     /// The running cell.
@@ -138,6 +152,11 @@ impl Rig {
         let object = serde_json::from_value(json!({"metadata": {"name": name}}))?;
         let made = api.create(&PostParams::default(), &object).await?;
         Ok(format!("ns-{}", made.metadata.uid.unwrap_or_default()))
+    }
+
+    /// Instances of the project.
+    pub(crate) fn instances(&self, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.project.clone(), namespace, &resource("Instance"))
     }
 
     fn workloads(&self, namespace: &str) -> Api<DynamicObject> {
