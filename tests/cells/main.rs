@@ -10,6 +10,7 @@
 mod alone;
 mod bad_input;
 mod chain;
+mod clients;
 mod closing;
 mod compute;
 mod crashes;
@@ -43,6 +44,7 @@ fn together() -> Vec<Trial> {
     // Those that wait longest begin first.
     [
         rollouts::trials(),
+        clients::trials(),
         quota::trials(),
         teardown::trials(),
         pods::trials(),

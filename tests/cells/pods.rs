@@ -2,7 +2,7 @@
 
 use crate::support::{
     Case, Wish,
-    case::{is_true, name},
+    case::{is_true, name, selects},
     kinds::{DEPLOYMENT, INSTANCE, LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, POD, SERVICE, WORKLOAD},
     message, seconds, trials, uid,
 };
@@ -214,15 +214,7 @@ async fn ports_make_a_service(case: Case) {
     let pod = case
         .sees(&POD, "web-us-dfw-0", "is Ready", |p| is_true(p, "Ready"))
         .await;
-    let selector = services[0]["spec"]["selector"]
-        .as_object()
-        .expect("a Service selects");
-    assert!(
-        selector
-            .iter()
-            .all(|(key, value)| pod["metadata"]["labels"][key] == *value)
-            && !selector.is_empty()
-    );
+    assert!(selects(&services[0], &pod), "{services:?}");
 }
 
 async fn pods_keep_the_restricted_profile_and_the_server_enforces_it(case: Case) {

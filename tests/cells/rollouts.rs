@@ -2,9 +2,9 @@
 //! (docs/contract/serving.md §4).
 
 use crate::support::{
-    Case, TestCase, Wish,
+    Case, Wish,
     case::{image, is_true, message, name, says},
-    kinds::{CLAIM, DEPLOYMENT, EVENT, INSTANCE, POD, WORKLOAD},
+    kinds::{DEPLOYMENT, EVENT, INSTANCE, POD, WORKLOAD},
     lone_trials, seconds, trials, wait_for,
 };
 use fedgate_api::keys;
@@ -145,27 +145,24 @@ async fn s15_a_rollout_with_a_bad_image_holds_or_is_undone(case: Case) {
 }
 
 async fn s16_a_surge_without_quota_makes_room(case: Case) {
-    let case = case.with_budgets().await;
-    case.budget("100").await;
-    // `minReadySeconds` makes `SurgeWithoutQuota` last long enough to be observed.
-    let wish = Wish::new("web", 2).rollout(json!({"minReadySeconds": 3}));
-    case.run(&wish).await;
-    // Other tests have Instances of the project too.
-    let claims = case.project.list(&CLAIM, "", "").await;
-    let granted = claims.iter().filter(|claim| is_true(claim, "Granted")).count();
-    case.budget(&granted.to_string()).await;
-    let newer = wish.image("shop/web:1.4.3");
-    case.update(&newer).await;
-    let what = "says that the surge has no quota";
-    case.project
-        .sees(&DEPLOYMENT, &case.ns, DEPLOYED, what, seconds(SOON), |d| {
-            says(d, ["Progressing", "True", "SurgeWithoutQuota"])
-        })
-        .await;
-    case.runs(&newer).await;
-    wait_for_progressing(&case, "True", "RolloutComplete").await;
-    case.budget("10").await;
-    case.clean_up().await;
+    case.within_budgets(async |case: &Case| {
+        case.budget("100").await;
+        // `minReadySeconds` makes `SurgeWithoutQuota` last long enough to be observed.
+        let wish = Wish::new("web", 2).rollout(json!({"minReadySeconds": 3}));
+        case.run(&wish).await;
+        case.budget_is_used_up().await;
+        let newer = wish.image("shop/web:1.4.3");
+        case.update(&newer).await;
+        let what = "says that the surge has no quota";
+        case.project
+            .sees(&DEPLOYMENT, &case.ns, DEPLOYED, what, seconds(SOON), |d| {
+                says(d, ["Progressing", "True", "SurgeWithoutQuota"])
+            })
+            .await;
+        case.runs(&newer).await;
+        wait_for_progressing(case, "True", "RolloutComplete").await;
+    })
+    .await;
 }
 
 async fn s17_a_paused_rollout_goes_on_when_it_is_resumed(case: Case) {

@@ -16,6 +16,7 @@ lone_trials![
     s04_a_drained_cell_is_emptied_while_every_deployment_serves,
     s05_a_lost_cells_deployments_go_on_at_the_other_and_leave_it_when_it_returns,
     s08_an_overdue_move_is_cancelled,
+    s11_a_move_needs_no_second_claim_of_quota,
 ];
 
 /// Seconds until a change has arrived on the next plane.
@@ -307,4 +308,55 @@ async fn s08_an_overdue_move_is_cancelled(case: Case) {
         }),
     ));
     with_cleanup(test, suite.gateway.restart_with(&[])).await;
+}
+
+/// serving.md §2 rule 9: a move while the project's budget of Instances is used up.
+async fn s11_a_move_needs_no_second_claim_of_quota(case: Case) {
+    Box::pin(case.within_budgets(async |case: &Case| {
+        with_two_cells(case, Box::pin(moves_with_a_budget_that_is_used_up(case))).await;
+    }))
+    .await;
+}
+
+async fn moves_with_a_budget_that_is_used_up(case: &Case) {
+    case.budget("100").await;
+    let wish = Wish::new("web", 2).parallel();
+    case.run(&wish).await;
+    case.project_says(
+        &DEPLOYMENT,
+        "web-us-dfw",
+        ["Available", "True", "StableInstanceFound"],
+    )
+    .await;
+    let (home, other) = homes(case).await;
+    case.budget_is_used_up().await;
+    let more = Wish::new("more", 1);
+    case.create(&more).await;
+    let denied = ["QuotaGranted", "False", "QuotaExceeded"];
+    case.project_says(&INSTANCE, "more-us-dfw-0", denied).await;
+    case.delete(&more).await;
+    case.project
+        .gone(&INSTANCE, &case.ns, "more-us-dfw-0", seconds(SOON))
+        .await;
+    let before = instances(case).await;
+    let moved = async {
+        drain(case, home, true).await;
+        runs_at(case, other, home, 2).await;
+        let what = "the other cell holds both claims";
+        wait_for(what, seconds(SOON), || async {
+            let claims = case.project.list(&CLAIM, &case.ns, "").await;
+            let is_its = |claim: &Value| {
+                label(claim, keys::SOURCE_CLUSTER) == Some(&*other.name) && is_true(claim, "Granted")
+            };
+            (claims.len() == 2 && claims.iter().all(is_its)).then_some(())
+        })
+        .await;
+    };
+    tokio::select! {
+        () = moved => {}
+        () = serve_without_a_gap(case, 1) => {}
+    }
+    assert_eq!(instances(case).await, before, "the Instances stay");
+    case.delete(&wish).await;
+    case.emptied(other).await;
 }

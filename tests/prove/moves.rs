@@ -4,12 +4,13 @@ use crate::{
     backwards,
     disasters::{GATEWAYS, SERVERS},
     end::wrong,
+    objects::deployment,
     ops::{
         Op::{self, *},
         serve_all,
     },
     random::{Moment, disturbance, op, pause, play_at, seeded, share, unhurried},
-    rig::{HUB, Rig, SECOND, rest, simulate},
+    rig::{HUB, Rig, SECOND, count, rest, simulate},
     scenarios::SETTLED,
 };
 use fedgate_api::keys;
@@ -131,6 +132,32 @@ fn a_deployment_that_could_not_move_is_tried_again_without_an_event_of_the_hub()
         Move("p", "default", "web", "DFW").apply(&mut rig);
         rest(SETTLED).await;
         assert_eq!(homes(&rig).1, [format!("clusters {SECOND}")]);
+    });
+}
+
+#[test]
+fn nothing_is_written_at_rest_after_a_drain_of_one_of_four_cells() {
+    let number = 3 * count("FEDGATE_PROVE_RESTING", 60);
+    simulate(async {
+        let mut rig = Rig::new(1, &["p"]);
+        rig.start();
+        for n in 0..number {
+            let city = ["DFW", "LHR", "FRA"][usize::try_from(n % 3).unwrap()];
+            let object = deployment("default", &format!("web{n}"), city, 1, None);
+            rig.projects["p"].create(object).unwrap();
+        }
+        Join.apply(&mut rig);
+        rest(SETTLED).await;
+        assert!(homes(&rig).1.contains(&"clusters dfw-1".to_owned()));
+        Drain("dfw-1", true).apply(&mut rig);
+        // A third of the deployments move, and each has six seconds.
+        rest(SETTLED.max(Duration::from_secs(2 * number))).await;
+        let placed = [SECOND, "fra-1", "lhr-1"].map(|cell| format!("clusters {cell}"));
+        assert_eq!(homes(&rig).1, placed);
+        assert_eq!(wrong(&rig), Vec::<String>::new());
+        rig.simulator.log().clear();
+        rest(Duration::from_mins(10)).await;
+        assert_eq!(rig.writes(), Vec::<String>::new());
     });
 }
 

@@ -5,10 +5,11 @@ use super::{
     audit::{AuditLog, Entry},
     cell::CellRole,
     dump,
-    kinds::{CONFIG_MAP, DEPLOYMENT, INSTANCE, Kind, NAMESPACE, POD, WORKLOAD},
+    kinds::{CLAIM, CONFIG_MAP, DEPLOYMENT, INSTANCE, Kind, NAMESPACE, POD, WORKLOAD},
     objects::Wish,
     plane::{Plane, brief, seconds, wait_for},
     suite::{ALPHA, BETA, Suite},
+    with_cleanup,
 };
 use serde_json::{Value, json};
 use std::{
@@ -80,6 +81,29 @@ impl Case {
     /// The same in a namespace of the project with budgets.
     pub(crate) async fn with_budgets(&self) -> Case {
         Self::within(Arc::clone(&self.suite), BETA, "b").await
+    }
+
+    /// Sets the number of Instances that the project may have to that of the granted claims, which are those of other tests too.
+    pub(crate) async fn budget_is_used_up(&self) {
+        let claims = self.project.list(&CLAIM, "", "").await;
+        let granted = claims.iter().filter(|claim| is_true(claim, "Granted")).count();
+        self.budget(&granted.to_string()).await;
+    }
+
+    /// Runs a test in a namespace of the project with budgets. Afterwards no claim of the test is left, and the budget is 10.
+    pub(crate) async fn within_budgets(&self, test: impl AsyncFnOnce(&Case)) {
+        let case = self.with_budgets().await;
+        let restored = async {
+            case.budget("10").await;
+            case.clean_up().await;
+            let what = format!("the claims of {} are gone", case.ns);
+            wait_for(&what, seconds(2 * SOON), || async {
+                let claims = case.project.list(&CLAIM, &case.ns, "").await;
+                claims.is_empty().then_some(())
+            })
+            .await;
+        };
+        with_cleanup(test(&case), restored).await;
     }
 
     /// Sets the number of Instances that the project may have; `none` decides nothing.
@@ -359,6 +383,15 @@ pub(crate) fn name(object: &Value) -> &str {
     object["metadata"]["name"]
         .as_str()
         .expect("a stored object has a name")
+}
+
+/// Whether a Service selects a Pod. A Service without a selector selects none.
+pub(crate) fn selects(service: &Value, pod: &Value) -> bool {
+    let selector = service["spec"]["selector"].as_object();
+    selector.is_some_and(|all| {
+        let mut all = all.iter().peekable();
+        all.peek().is_some() && all.all(|(key, value)| pod["metadata"]["labels"][key] == *value)
+    })
 }
 
 /// An object's UID.

@@ -324,6 +324,21 @@ fn a_deployment_on_its_way_to_another_city_is_not_moved() {
 }
 
 #[test]
+fn a_deployment_that_names_another_hub_is_not_moved() {
+    let cells = [drained(cluster("dfw-1", "DFW")), cluster("dfw-2", "DFW")];
+    let mut index = index(&cells, &[("a", "dfw-1"), ("b", "dfw-1")]);
+    let own = fixture::namespace("kube-system", "hub-1", &json!({}));
+    index.hub_has(TableId::Namespaces, &own);
+    for (name, hub) in [("a", "hub-2"), ("b", "hub-1")] {
+        let mut source = fixture::source(name, "DFW");
+        source["metadata"]["annotations"][keys::HUB] = json!(hub);
+        source["metadata"]["resourceVersion"] = json!("6");
+        index.shop_has(TableId::DEPLOYMENTS, &source);
+    }
+    assert_eq!(planned(&index), ["b dfw-1 dfw-2 Draining"]);
+}
+
+#[test]
 fn a_deployment_that_karmada_places_at_a_drained_cell_after_the_plan_is_planned() {
     let cells = [drained(cluster("dfw-1", "DFW")), cluster("dfw-2", "DFW")];
     let mut index = index(&cells, &[]);
