@@ -42,8 +42,8 @@ async fn at(bindings: &Api<DynamicObject>, cell: &str) -> Result<usize> {
     let is_there = |binding: &&DynamicObject| {
         let spec = &binding.data["spec"];
         let names = |list: &str, field: &str| {
-            let items = spec[list].as_array().into_iter().flatten();
-            items.filter(|item| item[field] == cell).count() > 0
+            let mut items = spec[list].as_array().into_iter().flatten();
+            items.any(|item| item[field] == cell)
         };
         spec["resource"]["kind"] == "WorkloadDeployment"
             && (names("clusters", "name") || names("gracefulEvictionTasks", "fromCluster"))

@@ -152,6 +152,27 @@ async fn serve_without_a_gap(case: &Case, count: usize) {
     }
 }
 
+/// Drains a cell that runs so many deployments of two Instances each, and waits until the other one has them with their claims of quota.
+async fn drain_without_a_gap(case: &Case, [drained, other]: [&CellRole; 2], deployments: usize) {
+    let moved = async {
+        drain(case, drained, true).await;
+        runs_at(case, other, drained, 2 * deployments).await;
+        let what = "the other cell holds all claims of quota";
+        wait_for(what, seconds(SOON), || async {
+            let claims = case.project.list(&CLAIM, &case.ns, "").await;
+            let is_its = |claim: &Value| {
+                label(claim, keys::SOURCE_CLUSTER) == Some(&*other.name) && is_true(claim, "Granted")
+            };
+            (claims.len() == 2 * deployments && claims.iter().all(is_its)).then_some(())
+        })
+        .await;
+    };
+    tokio::select! {
+        () = moved => {}
+        () = serve_without_a_gap(case, deployments) => {}
+    }
+}
+
 /// serving.md §2: drain, then an operator moves one deployment back.
 async fn s04_a_drained_cell_is_emptied_while_every_deployment_serves(case: Case) {
     const NUMBER: usize = 4;
@@ -181,21 +202,7 @@ async fn s04_a_drained_cell_is_emptied_while_every_deployment_serves(case: Case)
             let (home, other) = homes(&case).await;
             let before = instances(&case).await;
             let mark = case.mark();
-            let moved = async {
-                drain(&case, home, true).await;
-                runs_at(&case, other, home, 2 * NUMBER).await;
-                let what = "the other cell holds all claims of quota";
-                wait_for(what, seconds(SOON), || async {
-                    let claims = case.project.list(&CLAIM, &case.ns, "").await;
-                    let is_its = |claim: &Value| label(claim, keys::SOURCE_CLUSTER) == Some(&*other.name);
-                    (claims.len() == 2 * NUMBER && claims.iter().all(is_its)).then_some(())
-                })
-                .await;
-            };
-            tokio::select! {
-                () = moved => {}
-                () = serve_without_a_gap(&case, NUMBER) => {}
-            }
+            drain_without_a_gap(&case, [home, other], NUMBER).await;
             assert_eq!(instances(&case).await, before, "the Instances stay");
             let what = "each deployment is delivered to the other cell";
             wait_for(what, seconds(SOON), || async {
@@ -339,23 +346,7 @@ async fn moves_with_a_budget_that_is_used_up(case: &Case) {
         .gone(&INSTANCE, &case.ns, "more-us-dfw-0", seconds(SOON))
         .await;
     let before = instances(case).await;
-    let moved = async {
-        drain(case, home, true).await;
-        runs_at(case, other, home, 2).await;
-        let what = "the other cell holds both claims";
-        wait_for(what, seconds(SOON), || async {
-            let claims = case.project.list(&CLAIM, &case.ns, "").await;
-            let is_its = |claim: &Value| {
-                label(claim, keys::SOURCE_CLUSTER) == Some(&*other.name) && is_true(claim, "Granted")
-            };
-            (claims.len() == 2 && claims.iter().all(is_its)).then_some(())
-        })
-        .await;
-    };
-    tokio::select! {
-        () = moved => {}
-        () = serve_without_a_gap(case, 1) => {}
-    }
+    drain_without_a_gap(case, [home, other], 1).await;
     assert_eq!(instances(case).await, before, "the Instances stay");
     case.delete(&wish).await;
     case.emptied(other).await;

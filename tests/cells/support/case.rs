@@ -388,10 +388,8 @@ pub(crate) fn name(object: &Value) -> &str {
 /// Whether a Service selects a Pod. A Service without a selector selects none.
 pub(crate) fn selects(service: &Value, pod: &Value) -> bool {
     let selector = service["spec"]["selector"].as_object();
-    selector.is_some_and(|all| {
-        let mut all = all.iter().peekable();
-        all.peek().is_some() && all.all(|(key, value)| pod["metadata"]["labels"][key] == *value)
-    })
+    let has = |(key, value): (&String, &Value)| pod["metadata"]["labels"][key] == *value;
+    selector.is_some_and(|all| !all.is_empty() && all.iter().all(has))
 }
 
 /// An object's UID.
