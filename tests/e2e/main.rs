@@ -8,6 +8,7 @@
 
 mod admin_auth;
 mod adopted;
+mod azimuth;
 mod beacons;
 mod budget;
 mod budget_companions;
@@ -97,6 +98,7 @@ fn together() -> Vec<Trial> {
         shared_companions::trials(),
         platform::trials(),
         shipped::trials(),
+        azimuth::trials(),
         postgres::trials(),
     ]
     .into_iter()

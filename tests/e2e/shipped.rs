@@ -23,10 +23,10 @@ trials![
     x04_a_template_of_the_hub_is_in_every_project,
 ];
 
-const LAB: &str = "lab";
-const LAB_PIN: &str = "clusters.azimuth.stackhpc.com_lab";
+pub(crate) const LAB: &str = "lab";
+pub(crate) const LAB_PIN: &str = "clusters.azimuth.stackhpc.com_lab";
 /// The `policyPrefix` of each kind.
-const AZIMUTH: &str = "azc-";
+pub(crate) const AZIMUTH: &str = "azc-";
 pub(crate) const PG: &str = "pg-";
 
 /// A Cluster of Azimuth that names a Secret and nothing else.
@@ -222,6 +222,15 @@ async fn kubeconfig_comes_back(case: &Case) {
     let returned = in_project(case, "lab-kubeconfig-user", "user").await;
     assert_eq!(returned["metadata"]["ownerReferences"][0]["uid"], uid(&made));
     names("lab-kubeconfig").await;
+    // `StatusCurrent` says that the Secret does not return.
+    let told = case
+        .project
+        .sees(&AZIMUTH_CLUSTER, &case.ns, LAB, "is told", seconds(60), |o| {
+            is(o, "StatusCurrent", "ReturnRejected")
+        })
+        .await;
+    assert!(told.to_string().contains("*-kubeconfig-user"), "{told}");
+    case.event(LAB, "ReturnRejected").await;
     case.project
         .gone(&SECRET, &case.ns, "lab-kubeconfig-user", seconds(60))
         .await;
@@ -233,6 +242,38 @@ async fn kubeconfig_comes_back(case: &Case) {
     }
 }
 
+/// Pauses the Cluster, and waits until its member has that.
+pub(crate) async fn pause(case: &Case) {
+    case.merge(&AZIMUTH_CLUSTER, LAB, json!({"spec": {"paused": true}}))
+        .await;
+    let is_paused = |o: &Value| o["spec"]["paused"] == true;
+    let at = &case.dfw.plane;
+    at.sees(
+        &AZIMUTH_CLUSTER,
+        &case.hub_ns,
+        LAB,
+        "is paused",
+        seconds(60),
+        is_paused,
+    )
+    .await;
+}
+
+/// Waits until a guard holds the deletion of the Cluster.
+pub(crate) async fn deletion_held(case: &Case) -> Value {
+    let is_held = |o: &Value| is(o, "Federated", "DeletionHeld");
+    case.project
+        .sees(
+            &AZIMUTH_CLUSTER,
+            &case.ns,
+            LAB,
+            "is guarded",
+            seconds(60),
+            is_held,
+        )
+        .await
+}
+
 /// G38, G37: while paused nothing is uninstalled; then its Lease goes with it, and all is gone in the end.
 async fn ends(case: &Case) {
     const DRAIN: &str = "azimuth.stackhpc.com/provider";
@@ -242,26 +283,11 @@ async fn ends(case: &Case) {
     let owned = json!({"metadata": {"ownerReferences": cluster}});
     let lease = at.merge(&AZIMUTH_LEASE, &case.hub_ns, LAB, owned).await;
     let begin = at.version(&AZIMUTH_LEASE, &case.hub_ns).await;
-    let paused = |paused: bool| json!({"spec": {"paused": paused}});
-    case.merge(&AZIMUTH_CLUSTER, LAB, paused(true)).await;
-    at.sees(
-        &AZIMUTH_CLUSTER,
-        &case.hub_ns,
-        LAB,
-        "is paused",
-        seconds(60),
-        |o| o["spec"]["paused"] == true,
-    )
-    .await;
+    pause(case).await;
     case.quiet().await;
     let count = case.count();
     case.delete(&AZIMUTH_CLUSTER, LAB).await;
-    let said = case
-        .project
-        .sees(&AZIMUTH_CLUSTER, &case.ns, LAB, "is guarded", seconds(60), |o| {
-            is(o, "Federated", "DeletionHeld")
-        })
-        .await;
+    let said = deletion_held(case).await;
     assert!(said.to_string().contains("spec.paused is true"), "{said}");
     assert_eq!(case.event(LAB, "DeletionHeld").await["type"], "Warning");
     assert_eq!(case.events(LAB, "DeletionHeld").await.len(), 1);
@@ -275,7 +301,8 @@ async fn ends(case: &Case) {
     assert_eq!(kept["metadata"]["deletionTimestamp"], Value::Null);
     let held = json!({"metadata": {"finalizers": [DRAIN]}});
     at.merge(&AZIMUTH_CLUSTER, &case.hub_ns, LAB, held).await;
-    case.merge(&AZIMUTH_CLUSTER, LAB, paused(false)).await;
+    case.merge(&AZIMUTH_CLUSTER, LAB, json!({"spec": {"paused": false}}))
+        .await;
     waits_for_its_member(case, &AZIMUTH_CLUSTER, LAB, DRAIN).await;
     at.exists(&AZIMUTH_LEASE, &case.hub_ns, LAB, seconds(5)).await;
     at.exists(&SECRET, &case.hub_ns, "lab-cloud", seconds(5)).await;

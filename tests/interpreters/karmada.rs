@@ -1,6 +1,7 @@
 //! Karmada as the judge: its recorded answers always, its executable (`KARMADA_BIN_DIR`) where there is one.
 
 use crate::{Scratch, roots};
+use fedgate_api::keys;
 use fedgate_kinds::{
     FederatedKind, Kinds,
     lua::{
@@ -371,30 +372,32 @@ pub(crate) fn the_recorded_answers_are_karmadas() {
 
 /// The lines that the gateway adds to the scripts of a kind whose objects live at one member have the same effect in Karmada.
 fn takes_the_uid_of_a_members_object_along(karmadactl: &Path, dir: &Path) {
-    let key = fedgate_api::keys::UID_AT_MEMBER;
+    let (key, deleted) = (keys::UID_AT_MEMBER, keys::DELETED_AT_MEMBER);
+    let time = "2026-01-01T00:00:00Z";
     let mut asked = 0;
     let kinds = roots().map(|root| Kinds::load_dir(&root).unwrap().federated);
     for kind in kinds.iter().flatten().filter(|kind| kind.is_exactly_one()) {
         let (resource, scripts) = (&kind.resource, &kind.interpreter.scripts);
         let object = json!({"apiVersion": resource.api_version, "kind": resource.kind,
-            "metadata": {"name": "example", "namespace": "default", "uid": "m-1"}, "status": {"phase": "Ready"}});
+            "metadata": {"name": "example", "namespace": "default", "uid": "m-1", "deletionTimestamp": time}, "status": {"phase": "Ready"}});
         for (operation, wanted) in [
-            (Operation::StatusReflection, json!("m-1")),
-            (Operation::StatusAggregation, Value::Null),
+            (Operation::StatusReflection, [json!("m-1"), json!(time)]),
+            (Operation::StatusAggregation, [Value::Null, Value::Null]),
         ] {
             let Some((_, script)) = scripts.iter().find(|(of, _)| of == operation.key()) else {
                 continue;
             };
             let mut case = reflection(script.to_string(), object.clone());
             if operation == Operation::StatusAggregation {
-                let reported = json!({"phase": "Ready", key: "m-1"});
+                let reported = json!({"phase": "Ready", key: "m-1", deleted: time});
                 case.items = vec![json!({"clusterName": "dfw-1", "applied": true, "status": reported})];
             }
             case.operation = operation;
             let ours = case.evaluate(&Host::new()).unwrap();
             let theirs = ask_karmada(karmadactl, kind, &case, dir).unwrap();
             assert_eq!(ours, theirs, "{} {operation:?}", resource.api_version);
-            assert_eq!(theirs[key], wanted, "{} {operation:?}", resource.api_version);
+            let added = [key, deleted].map(|key| theirs[key].clone());
+            assert_eq!(added, wanted, "{} {operation:?}", resource.api_version);
             asked += 1;
         }
     }

@@ -102,6 +102,9 @@ mutants! {
         an_object_strays_before_bindings_are_read:
             "!self.complete" => "false",
             "gateway/federator::tests::lanes::resumed::an_object_is_not_strayed_before_bindings_are_read";
+        the_end_of_an_earlier_object_ends_a_new_one:
+            "item?.deleted? > self.copy?.digest.created + OWN_AFTER" => "item?.deleted.is_some()",
+            "gateway/federator::tests::lanes::remade::a_deletion_that_may_have_begun_before_the_copy_was_created_is_no_end";
         rounds_of_a_deletion_have_no_pause:
             "TAKEOVER_EVERY.checked_sub(waited).filter(|left| !left.is_zero())" => "None",
             "gateway/federator::tests::lanes::an_object_that_karmada_no_longer_manages_is_taken_over_before_it_is_deleted";
@@ -372,6 +375,9 @@ mutants! {
         an_orphan_is_gone_at_a_cluster_that_is_another_one:
             "o.cluster == Some(PinnedCluster::Same)" => "true",
             "gateway/single_member::orphan::tests::an_orphan_is_stopped_then_deleted_then_looked_for_and_let_go_last";
+        an_ended_orphan_waits_for_its_member:
+            "!asks || pin.is_over()" => "!asks",
+            "gateway/single_member::orphan::tests::an_orphan_that_its_member_has_ended_waits_for_no_member";
     }
     "crates/gateway/src/companions/decide.rs" {
         a_withdrawal_waits_for_a_permit:
@@ -539,7 +545,7 @@ mutants! {
             "!is_ready(*pair, new)" => "false",
             "gateway/workload::tests::replaced::a_city_serves_until_the_one_that_replaces_it_is_ready";
         former_city_deleted_because_the_new_one_has_no_location:
-            ".or_else(unplaceable)?" => "?",
+            "of.is_some_and(|of| !of.has_deployment)" => "false",
             "gateway/workload::tests::replaced::a_city_without_a_location_replaces_nothing";
         a_gap_allowed_by_nobody:
             "Some(\"true\")" => "None",
@@ -647,7 +653,7 @@ mutants! {
             "pinned.is_none() && !is_unreadable" => "false",
             "gateway/federator::tests::lanes::namesakes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
         a_namesake_whose_record_is_unreadable_is_not_waited_for:
-            "index.pin(*other, hub, name).is_some() || index.has_unreadable_pin(*other, hub, name)" => "index.pin(*other, hub, name).is_some()",
+            "pin.is_some_and(|pin| !pin.is_over()) || index.has_unreadable_pin(*other, hub, name)" => "pin.is_some_and(|pin| !pin.is_over())",
             "gateway/federator::tests::lanes::namesakes::an_object_waits_for_the_end_of_its_namesake_of_another_group";
         a_companion_counts_as_applied_before_its_lane_is_seen:
             "delivery.filter(|delivery| delivery.observed)?.at(member)" => "delivery?.at(member)",
@@ -680,8 +686,11 @@ mutants! {
     }
     "crates/gateway/src/single_member/decide/deletion.rs" {
         a_deletion_builds_its_object_at_another_cluster:
-            "is_made_again && c.is_at(PinnedCluster::Same)" => "is_made_again",
+            "is_made_again && may_take_over && c.is_at(PinnedCluster::Same)" => "is_made_again && may_take_over",
             "gateway/federator::tests::lanes::replaced::nothing_is_taken_over_at_a_cluster_that_is_another_one_or_gone";
+        an_ended_object_is_dispatched_again:
+            "pin.ended.is_none() || memory.deletion.is_alive" => "true",
+            "gateway/federator::tests::lanes::remade::an_ended_object_whose_copy_was_created_twice_is_not_dispatched_again";
         a_companion_of_what_was_just_sent_is_forgotten:
             "stage.is_some_and(|stage| stage != Stage::Withdraw)" => "false",
             "gateway/federator::tests::adopted::one_of_an_object_that_was_just_sent_is_recorded_before_its_object_is_stopped";

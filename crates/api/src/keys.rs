@@ -170,6 +170,8 @@ pub const TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
 /// Key in the status that a member reports of an object that lives there alone: UID of the member's object. The gateway's
 /// scripts add and remove it (contract: clusters.md §3.6), so that no copy has it.
 pub const UID_AT_MEMBER: &str = "fedgate.dev/uid-at-member";
+/// Key beside [`UID_AT_MEMBER`]: the time since which the member's object is being deleted.
+pub const DELETED_AT_MEMBER: &str = "fedgate.dev/deleted-at-member";
 /// Finalizer of a `ResourceBinding`, of the controller that delivers what a template names beside it.
 pub const DISTRIBUTOR_FINALIZER: &str = "karmada.io/binding-dependencies-distributor";
 /// Annotation of Karmada on the Works of a binding: its namespace.

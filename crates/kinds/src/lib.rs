@@ -209,6 +209,8 @@ impl FederatedKind {
 pub struct DeletionRules {
     /// When the deletion is over.
     pub finished_when: FinishedWhen,
+    /// Meaning of a deletion of the object by its member.
+    pub by_member: ByMember,
     /// The guards, in the order of the file.
     pub guards: Vec<Guard>,
     /// True if the annotation `fedgate.dev/abandon` ends the wait for a member.
@@ -224,6 +226,17 @@ pub enum FinishedWhen {
     Released,
     /// When the member's object is gone, too.
     MemberAbsent,
+}
+
+/// Meaning of a deletion by the member, of an object that the gateway has delivered there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ByMember {
+    /// The object is lost: Karmada makes it again.
+    #[default]
+    Restored,
+    /// The object has ended: it is not made again.
+    Ends,
 }
 
 /// A value in the object that holds its deletion back.

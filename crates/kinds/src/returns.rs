@@ -4,6 +4,9 @@ use super::Query;
 use fedgate_api::names;
 use serde_json::Value;
 
+/// Most characters of a refused name that are shown: a member may write any text there.
+const SHOWN: usize = 253;
+
 /// A Secret that a member has for an object, and that goes back to the project.
 #[derive(Debug, Clone)]
 pub struct Return {
@@ -68,6 +71,16 @@ impl Return {
         self.allow.iter().any(|pattern| pattern.fits(name))
     }
 
+    /// The beginning of the text at the path, if that is no name of a Secret that may go back; `None` without a path.
+    pub fn refused_name(&self, object: &Value) -> Option<String> {
+        let ReturnName::Path(path) = &self.name else {
+            return None;
+        };
+        let name = path.first(object)?.as_str()?;
+        let is_refused = !name.is_empty() && self.name_for(object).is_none();
+        is_refused.then(|| name.chars().take(SHOWN).collect())
+    }
+
     /// The name of the Secret that goes back for an object, as it is at the member; `None` as long as the object names
     /// none, and for a name that is no object name or not allowed.
     pub fn name_for(&self, object: &Value) -> Option<String> {
@@ -129,6 +142,13 @@ mod tests {
         let object = |secret: Value| json!({"metadata": {"name": "lab"}, "status": {"secret": secret}});
         let name = |secret: Value| by_path.name_for(&object(secret));
         assert_eq!(name(json!("lab-user")).as_deref(), Some("lab-user"));
+        let refused = |secret: Value| by_path.refused_name(&object(secret));
+        assert_eq!(refused(json!("lab-user")), None);
+        assert_eq!(refused(json!("lab-admin")).as_deref(), Some("lab-admin"));
+        assert_eq!(
+            refused(json!("a".repeat(999))).map(|name| name.len()),
+            Some(SHOWN)
+        );
         for other in [
             json!("lab-admin"),
             json!("../x-user"),
@@ -145,5 +165,8 @@ mod tests {
         };
         assert_eq!(by_name.name_for(&object(json!(null))).as_deref(), Some("lab-app"));
         assert_eq!(by_name.name_for(&json!({})), None);
+        let long = json!({"metadata": {"name": "a".repeat(253)}});
+        assert_eq!(by_name.name_for(&long), None);
+        assert_eq!(by_name.refused_name(&long), None, "no status names it");
     }
 }

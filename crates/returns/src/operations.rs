@@ -7,9 +7,17 @@ impl Answering for Returns {
     fn next_step(class: Class, plane: &str, word: &str) -> String {
         match class {
             Class::Right => {
-                let roles = if plane == "cell" { "member" } else { plane };
+                let (target, files) = if plane == "cell" {
+                    ("the member", "OUT/member")
+                } else {
+                    (
+                        "the hub",
+                        "OUT/hub/cell-returns.yaml and OUT/hub/role-of-returns.yaml",
+                    )
+                };
                 format!(
-                    "apply the roles for {roles} that fedgate manifests --interpreters writes: {word} is denied"
+                    "apply {files} to {target}; fedgate manifests --write OUT writes them, with the --builtin-kinds and \
+                     --interpreters of fedgate returns: {word} is denied"
                 )
             }
             Class::Plane => {

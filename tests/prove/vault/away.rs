@@ -22,7 +22,11 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// A vault that is at `dfw-1`.
 pub(super) async fn delivered() -> Scene {
-    let mut scene = Scene::new(1, &["p"]);
+    delivered_in(Scene::new(1, &["p"])).await
+}
+
+/// Delivers a vault to `dfw-1` in this scene.
+pub(super) async fn delivered_in(mut scene: Scene) -> Scene {
     Ready("dfw-2", false).apply(&scene.rig);
     Secret("p", "default", "b25l").apply(&scene.rig);
     Create("p", "default", "gold", "DFW").apply(&scene.rig);

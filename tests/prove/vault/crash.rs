@@ -4,7 +4,7 @@ use super::{
     end::wrong,
     invariants::Guard,
     ops::Act::{self, *},
-    rig::{MEMBERS, Scene, upper},
+    rig::{EXPIRED, MEMBERS, Scene, upper},
 };
 use crate::{
     crash::{Crash, Mortal, at_requests, until_or_crash},
@@ -13,6 +13,7 @@ use crate::{
     scenarios::{SETTLED, STEP},
     state::{State, differences, of},
 };
+use fedgate_kinds::ByMember;
 use fedgate_simulator::{Faults, Verb};
 
 /// The gateway dies at every so manieth request, unless the environment says otherwise.
@@ -69,6 +70,16 @@ const UNGUARDED_AND_HELD: &[&[Act]] = &[
     ],
 ];
 
+/// A vault that its member deletes, of a kind with `byMember: ends`.
+const ENDED: &[&[Act]] = &[
+    &[
+        Secret("p", "default", "b25l"),
+        Create("p", "default", "gold", "DFW"),
+    ],
+    &[Edit("p", "default", "gold", EXPIRED)],
+    DELETED,
+];
+
 /// A change of Karmada's choice while the gateway is dead, which ends a step later.
 type Choice = Option<(Act, Act)>;
 
@@ -107,7 +118,12 @@ struct End {
 }
 
 async fn run(steps: &[&[Act]], choice: Choice, crash: Option<Crash>) -> End {
-    let scene = Scene::new(1, &["p"]);
+    let by_member = if steps == ENDED {
+        ByMember::Ends
+    } else {
+        ByMember::Restored
+    };
+    let scene = Scene::with(1, &["p"], by_member);
     let mut subject = Subject { scene, choice };
     if let Some(Crash { at, after }) = crash {
         subject.faults().stop_at(GATEWAY, at, after);
@@ -200,6 +216,11 @@ fn a_vault_that_was_guarded() {
 #[test]
 fn a_vault_that_was_guarded_and_is_held() {
     every_request("guarded vault, held", UNGUARDED_AND_HELD, None, STRIDE, true);
+}
+
+#[test]
+fn a_vault_that_its_member_ends() {
+    every_request("ended vault", ENDED, None, STRIDE, true);
 }
 
 #[test]

@@ -19,12 +19,17 @@ fn lane(object: &Value) -> &str {
 /// What is wrong, a line each: each vault is at one member as its tenant wrote it, and nothing is left of others.
 pub(super) fn wrong(rig: &Rig) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut expected = BTreeSet::new();
+    let (mut expected, mut ended) = (BTreeSet::new(), BTreeSet::new());
     for (project, plane) in &rig.projects {
         for vault in plane.list("Vault") {
             let (namespace, name) = (text(&vault, "namespace"), text(&vault, "name"));
             let space = plane.get("Namespace", "", namespace);
             let hub = space.map_or_else(String::new, |space| format!("ns-{}", text(&space, "uid")));
+            if is_ended(&vault) {
+                // Nothing of it is anywhere but its pin.
+                ended.insert((hub, name.to_owned()));
+                continue;
+            }
             delivered(
                 rig,
                 &format!("{project} {namespace}/{name}"),
@@ -53,8 +58,19 @@ pub(super) fn wrong(rig: &Rig) -> Vec<String> {
             ));
         }
     }
+    expected.extend(ended);
     lines.extend(left_over(rig, &expected));
     lines
+}
+
+/// True if its member has ended the vault, so that the vault is nowhere but in its project.
+fn is_ended(vault: &Value) -> bool {
+    let conditions = vault["status"]["conditions"].as_array();
+    let is_alive = vault["metadata"]["deletionTimestamp"].is_null();
+    let mut conditions = conditions.into_iter().flatten();
+    is_alive
+        && conditions
+            .any(|condition| condition["type"] == "StatusCurrent" && condition["reason"] == "EndedByMember")
 }
 
 fn delivered(rig: &Rig, place: &str, hub: &str, vault: &Value, lines: &mut Vec<String>) {

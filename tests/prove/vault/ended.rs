@@ -1,9 +1,9 @@
 //! A member whose own controller deletes a vault each time that Karmada makes it does not get it for ever (G55).
 
 use super::{
-    away::delivered,
+    away::{delivered, delivered_in},
     end::wrong,
-    ops::Act::{Delete, Edit},
+    ops::Act::{Create, Delete, Edit},
     rig::{EXPIRED, LAPSED, Scene},
 };
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     rig::{rest, simulate},
     scenarios::SETTLED,
 };
+use fedgate_kinds::ByMember;
 use fedgate_simulator::karmada::KARMADA;
 use std::time::Duration;
 
@@ -69,6 +70,53 @@ async fn is_withheld_after_two_rounds(size: u32) {
         "withheld, it can be deleted"
     );
     assert_eq!(scene.rig.projects["p"].get("Vault", "default", "gold"), None);
+}
+
+/// With `byMember: ends` a vault that its member deletes is withdrawn, with its adopted companions. Neither a restart nor an edit
+/// creates the vault again.
+async fn is_withdrawn_after_one_end(away: bool) {
+    let mut scene = delivered_in(Scene::with(1, &["p"], ByMember::Ends)).await;
+    assert_eq!(made(&scene), 1);
+    Edit("p", "default", "gold", EXPIRED).apply(&scene.rig);
+    if away {
+        // The gateway has delivered the edit, and learns of the end when all is over.
+        rest(Duration::from_secs(2)).await;
+        scene.rig.kill().await;
+        rest(ROUNDS).await;
+        scene.rig.start();
+    }
+    rest(ROUNDS).await;
+    let again = made(&scene);
+    assert!(if away { again > 0 } else { again == 0 }, "made {again} times");
+    let ended = ["EndedByMember", "EndedByMember"];
+    assert_eq!(reasons(&scene), ended);
+    assert_eq!(wrong(&scene.rig), Vec::<String>::new());
+    scene.rig.simulator.log().clear();
+    scene.rig.kill().await;
+    scene.rig.start();
+    rest(ROUNDS).await;
+    assert_eq!(
+        restless(&scene.rig.simulator.log().entries()),
+        Vec::<String>::new()
+    );
+    Edit("p", "default", "gold", 2).apply(&scene.rig);
+    rest(SETTLED).await;
+    assert_eq!((made(&scene), wrong(&scene.rig)), (0, Vec::new()));
+    assert_eq!(reasons(&scene), ended);
+    Delete("p", "default", "gold").apply(&scene.rig);
+    rest(SETTLED).await;
+    assert_eq!(wrong(&scene.rig), Vec::<String>::new());
+    assert_eq!(scene.rig.projects["p"].get("Vault", "default", "gold"), None);
+    Create("p", "default", "gold", "DFW").apply(&scene.rig);
+    rest(SETTLED).await;
+    assert_eq!((made(&scene), wrong(&scene.rig)), (1, Vec::new()), "created anew");
+}
+
+#[test]
+fn with_by_member_ends_a_vault_is_not_created_again() {
+    for away in [false, true] {
+        simulate(is_withdrawn_after_one_end(away));
+    }
 }
 
 #[test]

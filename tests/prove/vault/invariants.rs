@@ -155,8 +155,8 @@ impl Guard {
                 let vault = before.unwrap_or(&Value::Null);
                 if self.is_taken(vault) {
                     self.ended_by_hand.insert(text(vault, "uid").to_owned());
-                } else {
-                    lines.extend(self.unasked(vault));
+                } else if &*change.user != DIRECT {
+                    lines.extend(self.unasked(at, vault));
                     lines.extend(guarded(vault));
                 }
             }
@@ -259,8 +259,12 @@ impl Guard {
         is_by_hand && !self.is_preserved(vault, "vault")
     }
 
-    /// L4: a member's object is deleted only after the tenant's, but for one that a hand ends.
-    fn unasked(&self, vault: &Value) -> Option<String> {
+    /// L4: the hub deletes a member's object only after the tenant's, but for one that a hand or the member has ended.
+    fn unasked(&self, (_, _, namespace, name): &Place, vault: &Value) -> Option<String> {
+        let is_ended = |pin: Value| !pin["ended"].is_null();
+        if self.pin(namespace, name).is_some_and(is_ended) {
+            return None;
+        }
         let source = annotation(vault, keys::SOURCE_UID);
         let is_alive = self.alive.get(source).copied();
         (is_alive != Some(false)).then(|| format!("L4: it goes though {source} is {is_alive:?}"))

@@ -2,7 +2,7 @@
 
 use crate::rig::{COMPUTE, HUB, Rig};
 use fedgate_api::keys;
-use fedgate_kinds::Kinds;
+use fedgate_kinds::{ByMember, Kinds};
 use fedgate_simulator::{Controllers, Definition, Plane, karmada::Cluster};
 use serde_json::{Value, json};
 use std::{
@@ -49,11 +49,17 @@ pub(super) struct Scene {
 impl Scene {
     /// Planes of these projects, without a gateway.
     pub(super) fn new(seed: u64, projects: &[&str]) -> Self {
+        Self::with(seed, projects, ByMember::Restored)
+    }
+
+    /// Planes on which the kind `Vault` has this `byMember`.
+    pub(super) fn with(seed: u64, projects: &[&str], by_member: ByMember) -> Self {
         let mut rig = Rig::unhurried(seed, projects);
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kinds");
-        let kinds = Kinds::load_dir(&folder).unwrap().federated;
-        rig.kinds
-            .extend(kinds.into_iter().filter(|kind| kind.resource.kind == "Vault"));
+        let mut kinds = Kinds::load_dir(&folder).unwrap().federated;
+        kinds.retain(|kind| kind.resource.kind == "Vault");
+        kinds[0].deletion.by_member = by_member;
+        rig.kinds.extend(kinds);
         for plane in rig.projects.values().chain([&rig.hub]) {
             plane.define_all(&DEFINITIONS);
         }

@@ -33,7 +33,7 @@ const VALUE: u32 = 64;
 const MAP: u32 = 640;
 
 /// A path to a field that no controller uses: names, and `*` for each entry of a list. The reader skips the named
-/// value. With `!` before the last name it skips everything but this field, of which it reads a text alone.
+/// value. If the last names begin with `!`, the reader keeps these fields of the value alone, and of each field a text alone.
 pub type Unread = &'static [&'static str];
 
 /// The kind of an object of which only the metadata is known.
@@ -250,7 +250,11 @@ fn field<'de, A: MapAccess<'de>>(
     progress: &Progress,
 ) -> Result<Option<Value>, A::Error> {
     let unread = match unread {
-        [last] if last.strip_prefix('!') == Some(name) => {
+        [last, ..] if last.starts_with('!') => {
+            if !unread.iter().any(|read| read.strip_prefix('!') == Some(name)) {
+                entries.next_value::<IgnoredAny>()?;
+                return Ok(None);
+            }
             let text = Bounded {
                 levels: 0,
                 unread: &[],
@@ -259,7 +263,7 @@ fn field<'de, A: MapAccess<'de>>(
             };
             return entries.next_value_seed(text).map(Some);
         }
-        [last] if *last == name || last.starts_with('!') => {
+        [last] if *last == name => {
             entries.next_value::<IgnoredAny>()?;
             return Ok(None);
         }
@@ -339,7 +343,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let has_no_field = matches!(self.unread, [last] if last.starts_with('!'));
+        let has_no_field = matches!(self.unread, [last, ..] if last.starts_with('!'));
         if has_no_field || self.ends_here() {
             while entries.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(Value::Null);

@@ -202,10 +202,10 @@ fn a_field_that_nobody_reads_is_passed_over_wherever_it_is() {
 }
 
 #[test]
-fn of_a_field_with_one_that_is_read_nothing_else_is_and_of_that_one_a_text_alone() {
-    let unread: Unread = &["items", "*", "status", "!kept"];
+fn of_a_field_with_two_that_are_read_nothing_else_is_and_of_those_a_text_alone() {
+    let unread: Unread = &["items", "*", "status", "!kept", "!other"];
     let text = format!(
-        r#"{{"items":[{{"status":{{"kept":"a","other":{0}}}}},{{"status":[{0}]}},{{"status":{{"kept":{0}}}}},
+        r#"{{"items":[{{"status":{{"kept":"a","left":{0},"other":"c"}}}},{{"status":[{0}]}},{{"status":{{"kept":{0}}}}},
         {{"status":{{"kept":[{0}]}}}},{{"status":"b"}},{{"kept":1}}],"status":{{"x":1}}}}"#,
         maps(500)
     );
@@ -214,7 +214,7 @@ fn of_a_field_with_one_that_is_read_nothing_else_is_and_of_that_one_a_text_alone
     assert_eq!(
         read.object.data,
         json!({
-            "items": [{"status": {"kept": "a"}}, {"status": null}, {"status": {"kept": null}}, {"status": {"kept": null}},
+            "items": [{"status": {"kept": "a", "other": "c"}}, {"status": null}, {"status": {"kept": null}}, {"status": {"kept": null}},
                 {"status": "b"}, {"kept": 1}],
             "status": {"x": 1},
         })

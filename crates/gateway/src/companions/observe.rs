@@ -160,8 +160,10 @@ fn referrers(
         }
         let entry = format!("{}/{source}", owner.namespace);
         let of = ObjectRef::new(i, &hub.into(), &source);
-        let lives = !s.deleting && !index.is_foreign(s.digest.hub.as_ref());
-        let has_pin = index.pin(i, hub, &source).is_some();
+        let pin = index.pin(i, hub, &source);
+        let is_over = pin.is_some_and(|pin| pin.is_over());
+        let has_pin = pin.is_some() && !is_over;
+        let lives = !s.deleting && !is_over && !index.is_foreign(s.digest.hub.as_ref());
         let stays = lives || has_pin || outlives(index, hub, &source, |kind| kind == i);
         // While the place of an object is refused, its companions stay and no others follow.
         let refused = index.refused_place(i, hub, &source, s);
@@ -249,7 +251,10 @@ fn outlives(index: &GatewayIndex, hub: &str, name: &str, of_kind: impl Fn(KindId
             // The copy names no source: fedgate does not manage it.
             Some(copy) if copy.source_uid.is_none() && copy.upstream_namespace.is_none() => false,
             Some(_) => true,
-            None => index.binding(i, hub, name).is_some() || index.pin(i, hub, name).is_some(),
+            None => {
+                index.binding(i, hub, name).is_some()
+                    || index.pin(i, hub, name).is_some_and(|pin| !pin.is_over())
+            }
         }
     })
 }

@@ -18,14 +18,15 @@ use fedgate_engine::{
 use fedgate_kinds::CompanionKind;
 use kube::core::ApiResource;
 
-/// Each cell's status in a binding, of which one text alone is decoded ([`keys::UID_AT_MEMBER`]): a cell may write any value
-/// there, and the gateway reads the returned status from the copy.
+/// Each cell's status in a binding, of which two texts alone are decoded ([`keys::UID_AT_MEMBER`] and
+/// [`keys::DELETED_AT_MEMBER`]): a cell may write any value there, and the gateway reads the returned status from the copy.
 const STATUS_OF_CELLS: Unread = &[
     "status",
     "aggregatedStatus",
     "*",
     "status",
     "!fedgate.dev/uid-at-member",
+    "!fedgate.dev/deleted-at-member",
 ];
 
 /// A command of the index to the gateway's main loop.

@@ -50,6 +50,7 @@ pub fn adopter(
         let mut rules = sections.flat_map(|section| &section.references);
         rules.any(|rule| index.companions.id(&rule.resource) == Some(kind))
             && project.sources[*i].get(&owner.namespace, object).is_some()
+            && index.pin(*i, hub, object).is_none_or(|pin| !pin.is_over())
     };
     let all = naming.map(|(i, object)| (i, object.clone())).chain(former);
     all.filter(is_there).min_by_key(|(i, object)| {

@@ -263,9 +263,10 @@ fn gone(s: &Snapshot) -> Decision {
             && !copy.deleting
             && matches!(policy, CopyPolicy::At(Stage::Preserve | Stage::Suspend, _))
     });
+    let is_over = object.pin.as_ref().is_some_and(|pin| pin.is_over());
     // While the object lives or is at its member, what came back stays until its copy is delivered again: a hub may have lost
     // copy and pin.
-    let is_held = (object.live().is_some() || object.pin.is_some()) && !is_delivered;
+    let is_held = (object.live().is_some() || object.pin.is_some()) && !is_delivered && !is_over;
     if is_held || !s.proven {
         return Decision::Wait;
     }

@@ -7,13 +7,14 @@ use super::{
 };
 use crate::index::{
     rows::{
-        HubCopy,
+        HubCopy, Returning, Source,
         status::{FEDERATED, OwnCondition},
     },
     single_member::{Pin, PinnedCluster, Stage},
 };
 use fedgate_api::{Reason, keys};
 use fedgate_engine::{message::clean, plan::Requeue, store::table::Row};
+use fedgate_kinds::{FederatedKind, NamePattern};
 use jiff::Timestamp;
 
 /// Condition type: a member is chosen.
@@ -27,7 +28,7 @@ const UNREADABLE: &str =
     "the hub's record of its member cannot be read; an operator of the hub can correct it";
 
 /// Reasons that are faults only for these objects, beside those of all objects: their tenant gets an Event.
-pub const FAULTS: [Reason; 17] = [
+pub const FAULTS: [Reason; 18] = [
     Reason::CompanionRefused,
     Reason::CompanionShared,
     Reason::EndedByMember,
@@ -35,6 +36,7 @@ pub const FAULTS: [Reason; 17] = [
     Reason::MemberReplaced,
     Reason::NamespaceFull,
     Reason::NoMemberFits,
+    Reason::ReturnRejected,
     Reason::SourceNameReserved,
     Reason::SourceNameTooLong,
     Reason::SourceNotFound,
@@ -171,6 +173,47 @@ fn stuck(work: &str) -> String {
 
 /// All conditions, and the time of the next reconcile if they depend on time.
 pub fn own(c: &Case<'_>, faults: &Faults, memory: &mut Memory) -> (Vec<OwnCondition>, Requeue) {
+    let (all, next) = match of_end(c) {
+        Some(all) => (all, Requeue::AwaitChange),
+        None => of_delivery(c, faults, memory),
+    };
+    let own = &c.profile().status.own_conditions;
+    let ours = all.into_iter().filter_map(|(kind, state)| {
+        let is_ours = own.iter().any(|own| own == kind);
+        state.filter(|_| is_ours).map(|state| said(c, kind, state))
+    });
+    (ours.collect(), next)
+}
+
+/// Types and states of the conditions; `None` for a condition that the object does not have.
+type ConditionStates = [(&'static str, Option<Said>); 4];
+
+/// The conditions of an object that its member has ended.
+fn of_end(c: &Case<'_>) -> Option<ConditionStates> {
+    let pin = c.at.pinned().filter(|pin| pin.source_uid == c.source.uid)?;
+    let ended = pin.ended.as_ref()?;
+    let member = &pin.member;
+    let left = if ended.gone {
+        format!("nothing of the object is left at {member}")
+    } else {
+        format!("{member} is still deleting it")
+    };
+    let message = format!(
+        "{member} deleted the object at {}; {left}; fedgate does not create the object again: to have one, delete this object \
+         and create a new one",
+        ended.at
+    );
+    let said = || Some(fault(Reason::EndedByMember, message.clone()));
+    Some([
+        (FEDERATED, said()),
+        (SCHEDULED, Some(Ok((Reason::Pinned, pin.member.to_string())))),
+        (APPLIED, said()),
+        (STATUS_CURRENT, said()),
+    ])
+}
+
+/// The conditions of an object that is on its way to its member, or there.
+fn of_delivery(c: &Case<'_>, faults: &Faults, memory: &mut Memory) -> (ConditionStates, Requeue) {
     let (scheduled, next) = scheduled(c, faults, memory);
     let (applied, later) = applied(c, memory);
     let all = [
@@ -182,12 +225,24 @@ pub fn own(c: &Case<'_>, faults: &Faults, memory: &mut Memory) -> (Vec<OwnCondit
         (APPLIED, applied),
         (STATUS_CURRENT, status_current(c, faults)),
     ];
-    let own = &c.profile().status.own_conditions;
-    let ours = all.into_iter().filter_map(|(kind, state)| {
-        let is_ours = own.iter().any(|own| own == kind);
-        state.filter(|_| is_ours).map(|state| said(c, kind, state))
-    });
-    (ours.collect(), next.earlier(later))
+    (all, next.earlier(later))
+}
+
+/// `StatusCurrent` of an object that is being deleted, because the status no longer returns; `None` if the object has no such
+/// condition.
+pub fn status_ending(source: &Row<Source>, kind: &FederatedKind) -> Option<OwnCondition> {
+    let mut own = kind.status.own_conditions.iter();
+    own.find(|own| *own == STATUS_CURRENT)?;
+    source.digest.status.condition(STATUS_CURRENT)?;
+    let message = "the object is being deleted; the status is the last one that returned";
+    let generation = source.digest.generation;
+    Some(OwnCondition::new(
+        STATUS_CURRENT,
+        false,
+        Reason::Deleting,
+        message,
+        generation,
+    ))
 }
 
 fn federated(
@@ -417,6 +472,16 @@ fn status_current(c: &Case<'_>, faults: &Faults) -> Option<Said> {
             pin.member
         );
         fault(Reason::NotReported, message)
+    } else if let Some(name) = copy.digest.returning.as_deref().and_then(Returning::refused) {
+        let rules = c.profile().returns.iter();
+        let patterns: Vec<&str> = rules
+            .flat_map(|rule| rule.allow.iter().map(NamePattern::text))
+            .collect();
+        let message = format!(
+            "the status names Secret {name}, which does not return: a Secret returns if its name fits {}",
+            patterns.join(" or ")
+        );
+        fault(Reason::ReturnRejected, message)
     } else {
         Ok((Reason::Current, pin.member.to_string()))
     })

@@ -204,7 +204,8 @@ impl SingleMember {
     /// True if a decision on an object with a pin waits until the Clusters of the hub are known.
     pub fn lacks_clusters(&self, is_deleted: bool) -> bool {
         let is_unknown = self.cluster == Some(PinnedCluster::Unknown);
-        is_unknown || is_deleted && self.cluster.is_some() && !self.is_cluster_current
+        let is_ended = self.pinned().is_some_and(|pin| pin.ended.is_some());
+        is_unknown || (is_deleted || is_ended) && self.cluster.is_some() && !self.is_cluster_current
     }
 }
 
@@ -272,7 +273,8 @@ fn is_namespace_preserved(index: &GatewayIndex, hub: &str) -> bool {
 fn earlier_namesake(index: &GatewayIndex, ObjectRef { kind, hub, name }: &ObjectRef) -> Option<Arc<str>> {
     let mut others = index.namesakes(*kind);
     let other = others.find(|other| {
-        index.pin(*other, hub, name).is_some() || index.has_unreadable_pin(*other, hub, name)
+        let pin = index.pin(*other, hub, name);
+        pin.is_some_and(|pin| !pin.is_over()) || index.has_unreadable_pin(*other, hub, name)
     })?;
     Some(described(&index.kinds[other].resource))
 }

@@ -99,7 +99,7 @@ impl Adopter {
         Self {
             member: pin.member.clone(),
             is_recorded: pin.adopted.iter().any(|adopted| **adopted == *token),
-            ends: is_stopped && source.is_none_or(|source| source.deleting),
+            ends: is_stopped && (pin.ended.is_some() || source.is_none_or(|source| source.deleting)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The file of a kind that is federated.
 
 use super::Unread;
-use crate::{Cardinality, ConditionsIn, FinishedWhen, Required, Suspension};
+use crate::{ByMember, Cardinality, ConditionsIn, FinishedWhen, Required, Suspension};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::Spanned;
@@ -98,6 +98,7 @@ pub(crate) struct WriteBackFile {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct DeletionFile {
     pub(crate) finished_when: Option<Spanned<FinishedWhen>>,
+    pub(crate) by_member: Option<Spanned<ByMember>>,
     #[serde(default)]
     pub(crate) guards: Vec<GuardFile>,
     pub(crate) abandon: Option<Spanned<bool>>,

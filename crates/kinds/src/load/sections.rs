@@ -2,8 +2,8 @@
 
 use super::LoadError;
 use crate::{
-    Cardinality, Companions, DeletionRules, FinishedWhen, Guard, NamePattern, Placement, Query, Reference,
-    Required, Return, ReturnName, StatusRules, Suspension, WriteBack,
+    ByMember, Cardinality, Companions, DeletionRules, FinishedWhen, Guard, NamePattern, Placement, Query,
+    Reference, Required, Return, ReturnName, StatusRules, Suspension, WriteBack,
     companions::core_plural,
     file::{
         RETURN_BYTES, SOURCE_BYTES, STATUS_BYTES,
@@ -274,11 +274,15 @@ impl Parts<'_> {
             is_refused,
             why,
         )?;
+        let why = "byMember: ends needs finishedWhen: memberAbsent; allowed without it is restored";
+        let is_refused = |by_member| by_member == ByMember::Ends && finished_when != absent;
+        let by_member = self.given_or(section.by_member.as_ref(), ByMember::Restored, is_refused, why)?;
         let why = "abandon: true needs finishedWhen: memberAbsent; allowed without it is false";
         let is_refused = |abandon| abandon && finished_when != absent;
         let abandon = self.given_or(section.abandon.as_ref(), false, is_refused, why)?;
         Ok(DeletionRules {
             finished_when,
+            by_member,
             guards: section
                 .guards
                 .into_iter()

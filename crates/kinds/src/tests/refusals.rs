@@ -128,6 +128,16 @@ const SECTIONS: &[Row] = &[
     ),
     (
         ONE,
+        "deletion: {byMember: ends}",
+        "7: byMember: ends needs finishedWhen: memberAbsent; allowed without it is restored",
+    ),
+    (
+        ONE,
+        "deletion: {byMember: kept}",
+        "7: unknown value \"kept\"; allowed are restored, ends",
+    ),
+    (
+        ONE,
         "deletion:\n  abandon: true",
         "8: abandon: true needs finishedWhen: memberAbsent; allowed without it is false",
     ),

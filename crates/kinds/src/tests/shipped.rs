@@ -2,9 +2,10 @@
 
 use super::{FederatedKind, Kinds};
 use crate::{
-    Cardinality, FinishedWhen, PlatformKind, Required,
+    ByMember, Cardinality, FinishedWhen, PlatformKind, Required,
     lua::{Host, Operation},
 };
+use fedgate_api::keys;
 use kube::core::ApiResource;
 use serde_json::json;
 use std::path::Path;
@@ -119,6 +120,7 @@ fn a_cluster_lives_at_one_member_with_its_companions_there_first() {
             "{free}"
         );
     }
+    assert_eq!(kind.deletion.by_member, ByMember::Ends);
     assert!(kind.deletion.abandon && kind.deletion.finished_when == FinishedWhen::MemberAbsent);
     assert_eq!(kind.status.max_bytes, 262_144);
     assert_eq!(kind.interpreter.scripts.len(), 3);
@@ -159,10 +161,10 @@ fn a_database_names_its_secrets_and_returns_the_applications() {
     assert_eq!(kind.interpreter.scripts.len(), 4);
 }
 
-/// A binding tells when its member's object is another one, and no copy does.
+/// A binding tells when its member's object is another one or is being deleted, and no copy does.
 #[test]
-fn the_uid_of_a_members_object_is_reported_and_is_no_part_of_the_status() {
-    let key = fedgate_api::keys::UID_AT_MEMBER;
+fn uid_and_deletion_of_a_members_object_are_reported_and_are_no_part_of_the_status() {
+    let time = "2026-01-01T00:00:00Z";
     for folder in [CLUSTERS, DATABASES, DEFAULT] {
         let kind = named(&[folder]).federated.pop().unwrap();
         let script = |operation: Operation| {
@@ -172,16 +174,22 @@ fn the_uid_of_a_members_object_is_reported_and_is_no_part_of_the_status() {
         };
         let lua = Host::new();
         for said in [json!({"phase": "Ready"}), json!({})] {
-            let observed = json!({"metadata": {"name": "lab", "uid": "m-1"}, "status": said});
+            let metadata = json!({"name": "lab", "uid": "m-1", "deletionTimestamp": time});
+            let observed = json!({"metadata": metadata, "status": said});
             let status = lua
                 .reflect_status(&script(Operation::StatusReflection), &observed)
                 .unwrap();
             if !kind.is_exactly_one() {
-                assert_eq!(status[key], json!(null), "{folder} goes to many members");
+                assert_eq!(
+                    status[keys::UID_AT_MEMBER],
+                    json!(null),
+                    "{folder} goes to many members"
+                );
                 continue;
             }
             let mut wanted = said.clone();
-            wanted[key] = json!("m-1");
+            wanted[keys::UID_AT_MEMBER] = json!("m-1");
+            wanted[keys::DELETED_AT_MEMBER] = json!(time);
             assert_eq!(status, wanted, "{folder}");
             let items = [json!({"clusterName": "dfw-1", "status": status})];
             let desired = json!({"kind": "Cluster", "status": {"phase": "Pending"}});

@@ -65,8 +65,8 @@ const BY_MEMBER: Fault = (
 );
 const NOT_SERVED: Fault = (
     6,
-    "members do not serve {kind}",
-    "install its CustomResourceDefinition, or a version of it that has this one, at {members}",
+    "members do not serve {kind}, so that no object of this kind goes there",
+    "install the CustomResourceDefinition with this version at those of {members} that are to have such objects",
 );
 const NO_PROXY: Fault = (
     7,
@@ -230,7 +230,7 @@ fn finding(fault: Fault, kind: &str, found: &Found, subject: &Subject) -> Findin
     if !found.message.is_empty() {
         text = format!("{text} ({})", found.message);
     }
-    if fault == NOT_READY {
+    if fault == NOT_READY || fault == NOT_SERVED {
         subject.open(Check::Members, text, next)
     } else {
         subject.fail(Check::Members, text, next)

@@ -20,6 +20,8 @@ impl fmt::Debug for dyn Interpreter {
 
 /// Key that fedgate's scripts add to the reported status of an object that lives at one member: its UID there.
 const UID: &str = "fedgate.dev/uid-at-member";
+/// Key beside it: the time since which the object is being deleted there.
+const DELETED: &str = "fedgate.dev/deleted-at-member";
 
 /// Takes the status of the only member over, as the scripts of a kind at one member do.
 pub(super) struct TakeOver;
@@ -28,6 +30,9 @@ impl Interpreter for TakeOver {
     fn reflect(&self, observed: &Value) -> Value {
         let mut status = observed["status"].clone();
         status[UID] = observed["metadata"]["uid"].clone();
+        if let Some(deleted) = observed["metadata"].get("deletionTimestamp") {
+            status[DELETED] = deleted.clone();
+        }
         status
     }
 
@@ -36,6 +41,7 @@ impl Interpreter for TakeOver {
         let mut status = item["status"].clone();
         if let Some(fields) = status.as_object_mut() {
             fields.remove(UID);
+            fields.remove(DELETED);
         }
         if status.as_object().is_none_or(serde_json::Map::is_empty) {
             return Value::Null;

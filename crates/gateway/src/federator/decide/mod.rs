@@ -242,13 +242,15 @@ fn is_anothers(copy: &Row<HubCopy>, source: &Row<Source>) -> bool {
     !copy.deleting && from.is_some_and(|uid| *uid != source.uid)
 }
 
-/// True if the copy stays on its way to its one member with its last spec, because the new spec is refused.
+/// True if the object's member is served although the object is not valid: the copy keeps its last spec there, or the member has
+/// ended the object and the copy is being withdrawn.
 fn retains_member(s: &Snapshot, source: &Row<Source>) -> bool {
-    let has_member = s.single_member.as_ref().is_some_and(|at| at.pinned().is_some());
-    has_member
-        && s.copy.is_some()
-        && s.retains_last_spec(source)
-        && conditions::misplaced(s, source).is_none()
+    let Some(pin) = s.single_member.as_ref().and_then(|at| at.pinned()) else {
+        return false;
+    };
+    let has_valid_copy =
+        || s.copy.is_some() && s.retains_last_spec(source) && conditions::misplaced(s, source).is_none();
+    pin.ended.is_some() || has_valid_copy()
 }
 
 fn has_finalizer(source: &Row<Source>, finalizer: &str) -> bool {

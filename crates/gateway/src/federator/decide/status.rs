@@ -14,6 +14,7 @@ use crate::{
         status::{FEDERATED, OwnCondition, render_foreign, render_status},
     },
     reason::WriteReason,
+    single_member::conditions::status_ending,
 };
 use fedgate_api::keys;
 use fedgate_engine::{
@@ -24,7 +25,7 @@ use fedgate_engine::{
 };
 use fedgate_kinds::ConditionsIn;
 use serde_json::{Value, json};
-use std::{slice, time::Duration};
+use std::{iter, time::Duration};
 
 /// Writes the project's status if that changes anything and is due.
 pub(super) fn return_status(p: &Pass<'_>, memory: &mut Memory) -> CopyStep {
@@ -308,12 +309,14 @@ pub(super) fn report_delay(p: &Pass<'_>, delay: &Delay, memory: &Memory) -> Opti
 
 /// Writes a condition of the gateway to the project, unless that is suspended, and nothing to the hub.
 pub(super) fn report_own(p: &Pass<'_>, own: &OwnCondition, memory: &Memory) -> CopyStep {
-    if p.s.suspended || p.source.digest.status.has_condition(own) {
+    let ending = p.s.single_member.as_ref().filter(|_| p.source.deleting);
+    let ending = ending.and_then(|_| status_ending(p.source, p.s.profile()));
+    let own: Vec<OwnCondition> = iter::once(own.clone()).chain(ending).collect();
+    if p.s.suspended || own.iter().all(|own| p.source.digest.status.has_condition(own)) {
         return WAIT;
     }
     if let Some(wait) = throttle(p, memory, WriteKind::Progress) {
         return CopyStep::Wait(Requeue::After(wait));
     }
-    let own = slice::from_ref(own);
-    write_status(p, None, WriteReason::ReturnStatus, own, memory)
+    write_status(p, None, WriteReason::ReturnStatus, &own, memory)
 }

@@ -76,6 +76,7 @@ fn everything(at: Instant) -> Memory {
                 refused_abandonment: None,
                 is_taken_over: true,
                 is_unguarded: false,
+                is_alive: false,
             },
         },
     }

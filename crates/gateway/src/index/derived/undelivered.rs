@@ -243,8 +243,13 @@ impl GatewayIndex {
             return;
         };
         let source = project.sources[*kind].get(namespace, name);
-        // A deployment that is left to another hub waits for nothing here.
+        // A deployment that is left to another hub waits for nothing here, nor does an object that its member has ended.
+        let pin = self.pin(*kind, hub, name);
+        let is_ended = |row: &Row<Source>| {
+            pin.is_some_and(|pin| pin.ended.is_some() && pin.source_uid == row.uid && !row.deleting)
+        };
         let source = source.filter(|row| self.named_hub(project, namespace, row) != NamedHub::Other);
+        let source = source.filter(|row| !is_ended(row));
         let copy = self.hub.copies[*kind].get(hub, name);
         let profile = &self.kinds[*kind];
         let own = &profile.status.own_conditions;

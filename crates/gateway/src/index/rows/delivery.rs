@@ -2,6 +2,7 @@
 
 use super::{Strings, condition, list, text};
 use fedgate_api::keys;
+use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::Value;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct Item {
     pub message: Arc<str>,
     /// UID of the member's object, as the member reports it.
     pub uid: Option<Arc<str>>,
+    /// Time since which the member's object is being deleted, as the member reports it, in seconds since the epoch.
+    pub deleted: Option<i64>,
 }
 
 /// Most characters of a member's words that a condition shows: a cell writes them.
@@ -72,6 +75,9 @@ impl Delivery {
                         .as_str()
                         .filter(|uid| uid.len() <= UID)
                         .map(Arc::from),
+                    deleted: item["status"][keys::DELETED_AT_MEMBER]
+                        .as_str()
+                        .and_then(|time| Some(time.parse::<Timestamp>().ok()?.as_second())),
                 })
                 .collect(),
         }

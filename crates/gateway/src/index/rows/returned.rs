@@ -110,19 +110,34 @@ impl OwnReturn {
     }
 }
 
-/// Names of the Secrets that come back for an object, in the order of its kind's `returns`; `None` as long as it names none.
+/// The Secrets that come back for an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Returning(Box<[Option<Arc<str>>]>);
+pub struct Returning {
+    /// Names of the Secrets, in the order of the kind's `returns`; `None` while the object names no Secret.
+    names: Box<[Option<Arc<str>>]>,
+    /// The first name of a Secret that may not come back.
+    refused: Option<Arc<str>>,
+}
 
 impl Returning {
     /// Reads the names from a copy with its metadata.
     pub(super) fn read(kind: &FederatedKind, copy: &Value, words: &mut Strings) -> Self {
         let names = kind.returns.iter().map(|rule| rule.name_for(copy));
-        Self(names.map(|name| words.share_some(name.as_deref())).collect())
+        let names = names.map(|name| words.share_some(name.as_deref())).collect();
+        let refused = kind.returns.iter().find_map(|rule| rule.refused_name(copy));
+        Self {
+            names,
+            refused: refused.map(Arc::from),
+        }
+    }
+
+    /// The first name that the status of the object gives of a Secret that may not come back.
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
     }
 
     /// The names.
     pub fn names(&self) -> impl Iterator<Item = Option<&Arc<str>>> {
-        self.0.iter().map(Option::as_ref)
+        self.names.iter().map(Option::as_ref)
     }
 }

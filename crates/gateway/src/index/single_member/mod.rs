@@ -10,5 +10,5 @@ pub mod policy;
 pub mod requested;
 
 pub use adopted::AdoptedState;
-pub use pin::{Pin, PinnedCluster, Pins};
+pub use pin::{Ended, Pin, PinnedCluster, Pins};
 pub use policy::{CopyPolicy, DeliveryPolicy, NO_MEMBER, Stage};

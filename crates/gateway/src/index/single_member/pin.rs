@@ -48,6 +48,19 @@ pub struct Pin {
     /// The last time that Karmada made the member's object again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remade: Option<Remade>,
+    /// End of the object, if its member has deleted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
+}
+
+/// The end of an object by its member, of a kind with `deletion.byMember: ends`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Time at which the gateway observed the deletion.
+    pub at: Timestamp,
+    /// True once the member has nothing of the object.
+    #[serde(default)]
+    pub gone: bool,
 }
 
 /// The last time that the member's own controllers ended the object and Karmada made it again.
@@ -138,6 +151,11 @@ impl Pin {
         *uid == self.member_uid || same_as == Some(&self.member_uid)
     }
 
+    /// True once the member has ended the object and has nothing of it.
+    pub fn is_over(&self) -> bool {
+        self.ended.as_ref().is_some_and(|ended| ended.gone)
+    }
+
     /// Adds a copy that is made of the object.
     pub fn add_copy(&mut self, uid: Arc<str>) {
         if self.copy_uids.len() >= MOST_COPIES {
@@ -170,6 +188,15 @@ impl Pin {
         });
         Self {
             remade,
+            ..self.clone()
+        }
+    }
+
+    /// The pin of an object that its member has ended.
+    #[must_use]
+    pub fn with_end(&self, ended: Ended) -> Self {
+        Self {
+            ended: Some(ended),
             ..self.clone()
         }
     }

@@ -5,7 +5,7 @@ use super::{Case, CopyWrite, GRACE_PERIOD, MemberStep, Memory, WAIT, guards};
 use crate::{
     index::{
         rows::{HubCopy, status::OwnCondition},
-        single_member::{AdoptedState, CopyPolicy, Pin, PinnedCluster, Stage},
+        single_member::{AdoptedState, CopyPolicy, Ended, Pin, PinnedCluster, Stage},
     },
     reason::WriteReason,
     single_member::{Observation, Probe, conditions, probe::Probing},
@@ -46,6 +46,27 @@ pub fn end(c: &Case<'_>, memory: &mut Memory) -> MemberStep {
     }
 }
 
+/// Withdraws an object that its member has ended from the hub. Its pin stays, so that the object is not made again.
+pub(super) fn withdraw(c: &Case<'_>, pin: &Arc<Pin>, memory: &mut Memory) -> MemberStep {
+    if pin.is_over() && c.copy.is_none() {
+        memory.policy = None;
+        return WAIT;
+    }
+    // An object that is absent from the index may not have been listed yet.
+    if !c.complete {
+        return WAIT;
+    }
+    let step = match c.copy {
+        Some(copy) => stop(c, pin, copy, memory),
+        None => confirm_absent(c, pin, memory),
+    };
+    match step {
+        // The object's own conditions say that its member has ended it.
+        MemberStep::Report(_, next) => MemberStep::Wait(next),
+        step => step,
+    }
+}
+
 fn report(condition: OwnCondition) -> MemberStep {
     MemberStep::Report(condition, Requeue::AwaitChange)
 }
@@ -60,9 +81,9 @@ fn named_to_abandon<'a>(c: &'a Case<'_>) -> Option<&'a Arc<str>> {
     c.source.digest.ending.as_ref()?.abandons.as_ref()
 }
 
-/// True if the annotation names the object's member.
+/// True if the object is being deleted, and the annotation names its member.
 pub(super) fn is_abandoned(c: &Case<'_>, pin: &Pin) -> bool {
-    named_to_abandon(c) == Some(&pin.member)
+    c.source.deleting && named_to_abandon(c) == Some(&pin.member)
 }
 
 /// Reports, once, that the annotation names another member than the object's.
@@ -107,7 +128,9 @@ fn stop(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) 
     {
         memory.deletion.is_taken_over = true;
     }
-    let takes_over = is_made_again && c.is_at(PinnedCluster::Same);
+    // Karmada would make an object again that the member has ended, so it takes over only one that the member was seen to have.
+    let may_take_over = pin.ended.is_none() || memory.deletion.is_alive;
+    let takes_over = is_made_again && may_take_over && c.is_at(PinnedCluster::Same);
     if takes_over
         && !memory.deletion.is_taken_over
         && stage == Some(Stage::TakeOver)
@@ -139,7 +162,7 @@ fn stop(c: &Case<'_>, pin: &Arc<Pin>, copy: &Row<HubCopy>, memory: &mut Memory) 
     }
     let Some((delivery, _)) = c.delivery(copy).filter(|(delivery, _)| delivery.suspended) else {
         // Without a binding there is nothing to stop, but Karmada may be about to make one.
-        return if c.spec.is_binding_settled {
+        return if c.binding.is_some() || c.spec.is_binding_settled {
             WAIT
         } else {
             MemberStep::Delete(WriteReason::DeleteCopy)
@@ -242,6 +265,7 @@ fn confirm_absent(c: &Case<'_>, pin: &Arc<Pin>, memory: &mut Memory) -> MemberSt
                 return MemberStep::Report(conditions::waiting(c, pin, Some(&seen)), Requeue::After(left));
             }
             (memory.deletion.is_taken_over, memory.deletion.is_unguarded) = (false, false);
+            memory.deletion.is_alive = true;
             // The sources of the copy may be gone with their namespace.
             let policy = c.at_stage(Stage::Withdraw, pin);
             c.write(CopyWrite::Create, policy, memory).taking_over()
@@ -252,12 +276,15 @@ fn confirm_absent(c: &Case<'_>, pin: &Arc<Pin>, memory: &mut Memory) -> MemberSt
 
 /// True if a deletion is over once the hub has nothing left, whatever the member has.
 fn is_over_without_member(c: &Case<'_>, pin: &Pin) -> bool {
-    c.profile().deletion.finished_when == FinishedWhen::Released || is_abandoned(c, pin)
+    c.profile().deletion.finished_when == FinishedWhen::Released || is_abandoned(c, pin) || pin.is_over()
 }
 
-/// Removes the pin.
+/// Removes the pin. The pin of an object that its member has ended stays, and records that the member has nothing of the object.
 fn release(c: &Case<'_>, pin: &Pin, memory: &mut Memory) -> MemberStep {
     memory.probing = Probing::default();
+    if let Some(ended) = pin.ended.filter(|_| !c.source.deleting) {
+        return c.record(&pin.with_end(Ended { gone: true, ..ended }));
+    }
     let Some(removal) = c.at.record.write(None).map(Box::new) else {
         return finish(c, memory);
     };

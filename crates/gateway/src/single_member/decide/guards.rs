@@ -20,6 +20,7 @@ pub(super) fn asks(c: &Case<'_>, pin: &Pin, memory: &Memory) -> bool {
     !deletion.guards.is_empty()
         && deletion.finished_when == FinishedWhen::MemberAbsent
         && c.is_at(PinnedCluster::Same)
+        && pin.ended.is_none()
         && !is_abandoned(c, pin)
         && !memory.deletion.is_unguarded
 }

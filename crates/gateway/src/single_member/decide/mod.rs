@@ -118,6 +118,8 @@ pub struct Deletion {
     pub is_taken_over: bool,
     /// True once the member was observed to have a spec in which no guard holds.
     pub is_unguarded: bool,
+    /// True once the member was observed to have the object, not being deleted, while the hub had no copy.
+    pub is_alive: bool,
 }
 
 /// The next step on the way of an object to its member, or off it. The federator carries it out.
@@ -180,6 +182,7 @@ pub fn advance(c: &Case<'_>, memory: &mut Memory) -> MemberStep {
         (None, Some(copy)) => c.choose(copy, memory),
         // A Cluster of the member's name may be another one.
         (Some(pin), _) if pin.source_uid != c.source.uid || c.lacks_clusters() => WAIT,
+        (Some(pin), _) if pin.ended.is_some() => deletion::withdraw(c, pin, memory),
         (Some(_), None) if !c.has_sources() => WAIT,
         (Some(pin), None) => c.write(CopyWrite::Create, c.at_stage(Stage::Withdraw, pin), memory),
         (Some(pin), Some(copy)) => c.deliver(pin, copy, memory),
@@ -215,8 +218,8 @@ impl<'a> Case<'a> {
         self.at.cluster == Some(cluster)
     }
 
-    /// True if it is not known which Cluster has the name of the pin's member, or, while the object is being deleted, whether that
-    /// is still so: the member's answer is about to end the deletion.
+    /// True if it is not known which Cluster has the name of the pin's member. While the object is being deleted or withdrawn, also
+    /// true if that may have changed since, because the member's answer ends the deletion or withdrawal.
     fn lacks_clusters(&self) -> bool {
         self.at.lacks_clusters(self.source.deleting)
     }
@@ -352,7 +355,8 @@ impl<'a> Case<'a> {
                 });
             }
         }
-        if let Some(step) = self.record_remade(pin, item, memory) {
+        let ended = self.record_ended(pin, item);
+        if let Some(step) = ended.or_else(|| self.record_remade(pin, item, memory)) {
             return step;
         }
         if stage == Some(Stage::Withdraw)
@@ -448,6 +452,7 @@ impl<'a> Case<'a> {
             delivered,
             adopted: Vec::new(),
             remade: None,
+            ended: None,
         })
     }
 

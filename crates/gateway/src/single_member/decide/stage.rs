@@ -5,13 +5,18 @@ use super::{Case, GRACE_PERIOD, MemberStep, Memory, WAIT};
 use crate::{
     index::{
         rows::{HubCopy, Item},
-        single_member::{Pin, PinnedCluster, Stage},
+        single_member::{Ended, Pin, PinnedCluster, Stage},
     },
     single_member::{Observation, Probe, probe::Probing},
 };
 use fedgate_engine::{plan::Requeue, store::table::Row};
+use fedgate_kinds::ByMember;
 use jiff::Timestamp;
 use std::time::Duration;
+
+/// Seconds after the creation of a copy from which a deletion at the member is one of the copy's object: the clocks of hub and
+/// member may differ.
+const OWN_AFTER: i64 = 10;
 
 /// Minimum time between two rounds in which Karmada takes over the object of a member.
 const TAKEOVER_EVERY: Duration = Duration::from_secs(30);
@@ -149,6 +154,21 @@ impl Case<'_> {
     pub(super) fn next_takeover_in(&self, memory: &Memory) -> Option<Duration> {
         let waited = self.now.since(memory.last_takeover?);
         TAKEOVER_EVERY.checked_sub(waited).filter(|left| !left.is_zero())
+    }
+
+    /// Records that the member is deleting its object, of a kind for which that is the object's end (contract: clusters.md §3.7).
+    /// A deletion that began before the copy was created is one of an earlier copy's object. Another UID proves no end, because the
+    /// member may have lost the object, and Karmada may have created another one.
+    pub(super) fn record_ended(&self, pin: &Pin, item: Option<&Item>) -> Option<MemberStep> {
+        let ends = self.profile().deletion.by_member == ByMember::Ends;
+        let is_of_copy = item?.deleted? > self.copy?.digest.created + OWN_AFTER;
+        let is_ended = ends && pin.delivered && is_of_copy && self.is_at(PinnedCluster::Same);
+        is_ended.then(|| {
+            self.record(&pin.with_end(Ended {
+                at: self.now.wall,
+                gone: false,
+            }))
+        })
     }
 
     /// Records that Karmada has made the member's object again. The gateway deletes a delivered object only at the end of its life,

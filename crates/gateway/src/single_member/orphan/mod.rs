@@ -131,7 +131,7 @@ fn confirm_absent(o: &Orphan<'_>, pin: &Arc<Pin>, probing: &mut Probing) -> Memb
     let asks = o.kind.1.deletion.finished_when == FinishedWhen::MemberAbsent;
     match &probing.observation {
         Some(Observation::Absent) if is_there => release(o),
-        None if !asks => release(o),
+        None if !asks || pin.is_over() => release(o),
         None if is_there => MemberStep::Probe(Probe::Member {
             pin: pin.clone(),
             id: None,

@@ -194,3 +194,20 @@ fn a_copy_without_a_pin_is_deleted_only_if_it_was_delivered_nowhere() {
         );
     }
 }
+
+#[test]
+fn an_orphan_that_its_member_has_ended_waits_for_no_member() {
+    let kind = vault();
+    let text = r#"{"member":"dfw-1","memberUid":"m","copyUids":["c-gold"],"sourceUid":"u","delivered":true,
+        "ended":{"at":"2026-01-01T00:00:00Z","gone":true}}"#;
+    let over = Arc::new(Pin::parse(text).unwrap());
+    for cluster in [
+        PinnedCluster::Same,
+        PinnedCluster::Gone,
+        PinnedCluster::Replaced,
+        PinnedCluster::Unknown,
+    ] {
+        let next = step(&kind, |s| (s.pin, s.cluster) = (Some(&over), Some(cluster)));
+        assert_eq!(next, "remove_pin", "{cluster:?}");
+    }
+}
