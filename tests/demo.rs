@@ -36,6 +36,7 @@ fn the_demonstration_comes_about() -> Result<()> {
         "project  Instance is Ready",
         "times for Pods of us eu, and has found ready ones each time",
         "Instance storefront-us-dfw-2: Ready=False (ImageUnavailable)",
+        "us/DFW Blocked ImageUnavailable",
         "Instance storefront-us-dfw-0: Ready=False (Suspended)",
         "storefront-us-dfw-0 runs at cell dfw-",
         "$ fedgate status",

@@ -42,7 +42,7 @@ pub(crate) struct ChangeArgs {
     /// The longest wait; 0 for none
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10m")]
     pub(crate) timeout: Duration,
-    /// The longest wait while every unfinished city is blocked; 0 for none
+    /// The longest wait while every unfinished city is blocked; below 30s also the time until a city is blocked; 0 for none
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
     pub(crate) stall_timeout: Duration,
 }
@@ -164,7 +164,7 @@ pub(crate) struct RolloutStatusArgs {
     /// The longest wait; 0 for none
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
     pub(crate) timeout: Duration,
-    /// The longest wait while every unfinished city is blocked; 0 for none
+    /// The longest wait while every unfinished city is blocked; below 30s also the time until a city is blocked; 0 for none
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2m")]
     pub(crate) stall_timeout: Duration,
     /// The revision; 0 for the newest, also if it changes

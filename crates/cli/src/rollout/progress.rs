@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time without a change after which a refused row is blocked.
+/// Time without a change after which a refused row is blocked. During a wait `--stall-timeout` applies instead, if it is shorter
+/// and not zero.
 pub(crate) const BLOCKED_AFTER: Duration = Duration::from_secs(30);
 
 /// The end of a wait.
@@ -51,7 +52,8 @@ impl Progress {
 
     /// The rows, each blocked if nothing in it has changed for a while.
     pub(crate) fn rows(&self, now: Instant) -> Vec<Row> {
-        self.known().iter().map(|aging| aging.at(now)).collect()
+        let after = self.blocked_after();
+        self.known().iter().map(|aging| aging.at(now, after)).collect()
     }
 
     /// Takes over what is observed now; returns the rows that have changed or are blocked since the last time.
@@ -77,12 +79,13 @@ impl Progress {
 
     /// The rows that are blocked since the last time, although nothing was observed.
     pub(crate) fn again(&mut self, now: Instant) -> Vec<Row> {
+        let after = self.blocked_after();
         let rows = self.rows.iter_mut().flatten();
-        let blocked = rows.filter(|aging| !aging.reported && aging.is_blocked(now));
+        let blocked = rows.filter(|aging| !aging.reported && aging.is_blocked(now, after));
         blocked
             .map(|aging| {
                 aging.reported = true;
-                aging.at(now)
+                aging.at(now, after)
             })
             .collect()
     }
@@ -107,7 +110,7 @@ impl Progress {
 
     /// Time until a row is blocked or the rollout has stalled, if nothing changes.
     pub(crate) fn next(&self, now: Instant) -> Option<Duration> {
-        let limits = [Some(BLOCKED_AFTER), self.stall_limit()];
+        let limits = [Some(self.blocked_after()), self.stall_limit()];
         let refused = self.known().iter().filter(|aging| aging.row.refusal.is_some());
         let times = refused.flat_map(|aging| {
             let age = aging.age(now);
@@ -121,9 +124,18 @@ impl Progress {
         self.rows.as_deref().unwrap_or_default()
     }
 
+    /// The age at which a refused row is blocked.
+    fn blocked_after(&self) -> Duration {
+        if self.stall_timeout.is_zero() {
+            BLOCKED_AFTER
+        } else {
+            BLOCKED_AFTER.min(self.stall_timeout)
+        }
+    }
+
     /// The age at which a refused row ends the wait; `None` for never.
     fn stall_limit(&self) -> Option<Duration> {
-        (!self.stall_timeout.is_zero()).then(|| BLOCKED_AFTER.saturating_add(self.stall_timeout))
+        (!self.stall_timeout.is_zero()).then(|| self.blocked_after().saturating_add(self.stall_timeout))
     }
 }
 
@@ -132,14 +144,14 @@ impl Aging {
         now.saturating_duration_since(self.since)
     }
 
-    fn is_blocked(&self, now: Instant) -> bool {
-        self.row.refusal.is_some() && self.age(now) >= BLOCKED_AFTER
+    fn is_blocked(&self, now: Instant, after: Duration) -> bool {
+        self.row.refusal.is_some() && self.age(now) >= after
     }
 
-    /// The row as it is shown at this time.
-    fn at(&self, now: Instant) -> Row {
+    /// The row as it is shown at this time, blocked from this age.
+    fn at(&self, now: Instant, after: Duration) -> Row {
         let mut row = self.row.clone();
-        if self.is_blocked(now) {
+        if self.is_blocked(now, after) {
             row.block();
         }
         row

@@ -228,6 +228,22 @@ fn a_refused_row_is_blocked_after_a_while_told_once_and_stalls() {
 }
 
 #[test]
+fn a_short_stall_timeout_shortens_the_time_until_a_row_is_blocked() {
+    let (start, second) = (Instant::now(), Duration::from_secs(1));
+    let mut progress = Progress::new(second * 3);
+    progress.observe(refused(), start);
+    assert_eq!(progress.next(start), Some(second * 3));
+    assert_eq!(progress.again(start + second * 2), []);
+    assert_eq!(progress.again(start + second * 3)[0].phase, Phase::Blocked);
+    assert_eq!(progress.end(start + second * 5), None);
+    assert_eq!(progress.end(start + second * 6), Some(End::Stalled));
+    let mut endless = Progress::new(Duration::ZERO);
+    endless.observe(refused(), start);
+    assert_eq!(endless.next(start), Some(BLOCKED_AFTER));
+    assert_eq!(endless.again(start + second), []);
+}
+
+#[test]
 fn a_change_in_a_row_begins_its_time_anew_and_another_reason_of_an_instance_does_not() {
     let start = Instant::now();
     let mut progress = Progress::new(TWO_MINUTES);

@@ -28,7 +28,7 @@ pub(crate) struct Target {
     pub(crate) generation: Option<i64>,
     /// The longest wait; zero for none.
     pub(crate) timeout: Duration,
-    /// The longest wait for rows that are all blocked; zero for none.
+    /// The longest wait for rows that are all blocked, and at most this long until a refused row is blocked; zero for neither.
     pub(crate) stall_timeout: Duration,
 }
 
