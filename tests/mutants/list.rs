@@ -227,7 +227,7 @@ mutants! {
     }
     "crates/gateway/src/federator/observe.rs" {
         copy_without_a_member_that_serves_it:
-            "self.member_api != MemberApi::Fit" => "false",
+            "self.city_members.api != MemberApi::Fit" => "false",
             "gateway/federator::tests::fixed::a_new_copy_waits_for_a_member_that_serves_its_kind";
         cell_denied_while_clusters_are_not_seen:
             "(unserved || unknown) && !clusters.proves() && (is_copied || !clusters.synced())" => "false",

@@ -14,7 +14,7 @@ use crate::{
     },
     queries::{cells::Moving, cities::CITY_LIMIT},
     route::Route,
-    single_member::{Fault, members},
+    single_member::Fault,
 };
 use fedgate_api::{Reason, keys, names::DEPLOYMENT_NAME_LIMIT};
 use fedgate_engine::{clock::Now, message::clean, plan::Requeue, store::table::Row};
@@ -193,7 +193,7 @@ pub(super) fn refused_place(s: &Snapshot) -> Option<Fault> {
 
 /// Reason and message of an object whose kind no member of its city serves.
 pub(super) fn missing_api(s: &Snapshot) -> Option<Fault> {
-    members::missing_api(s.profile(), s.member_api, &s.candidates)
+    s.city_members.missing_api(s.profile())
 }
 
 /// While the deployment is being deleted: a guard of its kind that holds.

@@ -163,12 +163,12 @@ impl Reconciler for Federator {
         }
         drop(index);
         run.ctx.queue.extend(needs, Priority::Fresh);
-        if snapshot.source.is_none() || snapshot.named_hub == NamedHub::Other {
+        if snapshot.source.is_none() || snapshot.hub_reference.named == NamedHub::Other {
             arrival::note_unwanted(run.ctx, &snapshot);
         }
         let (memory, now) = (&mut run.session.memory, run.ctx.now());
         if snapshot.complete
-            && snapshot.named_hub != NamedHub::Other
+            && snapshot.hub_reference.named != NamedHub::Other
             && let Some(event) = quarantine(run.ctx, run.key, &snapshot)
         {
             let plan = Plan::with_event(event);

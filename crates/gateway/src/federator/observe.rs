@@ -20,10 +20,7 @@ use crate::{
     },
     references::{self, References, Resolution},
     route::{CityRoute, Route},
-    single_member::{
-        self, MemberApi, SingleMember,
-        members::{self, Member},
-    },
+    single_member::{self, MemberApi, SingleMember, members::CityMembers},
 };
 use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
 use fedgate_engine::{diff::Digest, key::Key, store::table::Row};
@@ -45,6 +42,15 @@ pub enum HubNamespaceState {
     Foreign,
     /// The Namespace belongs to this project.
     Ours,
+}
+
+/// The hub that a deployment is to name, and the one that it names.
+#[derive(Debug, Clone)]
+pub struct HubReference {
+    /// UID of our hub; `None` while that is not known.
+    pub own: Option<Arc<str>>,
+    /// The hub that the deployment names.
+    pub named: NamedHub,
 }
 
 /// A snapshot of one deployment and the objects that it depends on.
@@ -70,10 +76,8 @@ pub struct Snapshot {
     pub hub: Option<HubNamespace>,
     /// State of the hub namespace.
     pub hub_state: HubNamespaceState,
-    /// UID of our hub, which the deployment is to name; `None` while that is not known.
-    pub own_hub: Option<Arc<str>>,
-    /// The hub that the deployment names.
-    pub named_hub: NamedHub,
+    /// Our hub, and the hub that the deployment names.
+    pub hub_reference: HubReference,
     /// The copy.
     pub copy: Option<Row<HubCopy>>,
     /// The copy's binding; a binding of another kind's object can have the same name, and is not.
@@ -89,9 +93,7 @@ pub struct Snapshot {
     /// The place that the deployment names although it stays in another one: nothing of this generation is carried.
     pub asks_for: Option<String>,
     /// The Clusters of its city, for a kind that lives at one member or that needs its API there.
-    pub candidates: Vec<Member>,
-    /// Whether one of the Clusters serves the kind.
-    pub member_api: MemberApi,
+    pub city_members: CityMembers,
     /// Maximum size of a spec that is synced, in bytes.
     pub largest_spec: u32,
     /// The objects that the deployment references, on the hub.
@@ -167,7 +169,7 @@ impl Snapshot {
         let is_deleted = self.source.as_ref().is_some_and(|source| source.deleting);
         let at = self.single_member.as_ref();
         self.readiness.is_unproven
-            || self.member_api == MemberApi::Unknown
+            || self.city_members.api == MemberApi::Unknown
             || at.is_some_and(|at| at.lacks_clusters(is_deleted))
     }
 
@@ -182,7 +184,7 @@ impl Snapshot {
 
     /// True if a new copy has to wait until a member of its city serves the kind.
     pub fn lacks_api(&self) -> bool {
-        self.member_api != MemberApi::Fit && self.is_new()
+        self.city_members.api != MemberApi::Fit && self.is_new()
     }
 
     /// True if nothing of the object may go to the hub because a source that its member must have before it is not there.
@@ -238,7 +240,6 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
     let destination = destination::fixed(index, &of, source.as_ref(), asked);
     let asks_for = source.as_ref();
     let asks_for = asks_for.and_then(|source| index.refused_place(kind, hub_name, &key.name, source));
-    let candidates = members::candidates(index, kind, destination.city());
     let companions = companions(index, project, &of, &key.namespace, source.as_ref());
     let references = companions.references.as_ref();
     let expected = references.and_then(|found| found.expected.as_deref());
@@ -261,12 +262,13 @@ pub fn observe(index: &GatewayIndex, key: &Key, project: &ProjectKey) -> Option<
         cells: cells::of(index, &of),
         largest_spec: index.largest_spec,
         is_claim_right: is_claim_right(index, kind, hub_name, copy.as_ref()),
-        own_hub: index.hub.identity.uid().cloned(),
-        member_api: members::api(index, kind, &candidates),
-        candidates,
+        hub_reference: HubReference {
+            own: index.hub.identity.uid().cloned(),
+            named: named_hub,
+        },
+        city_members: CityMembers::observe(index, kind, destination.city()),
         asks_for,
         companion_kinds: index.companions.clone(),
-        named_hub,
         delay: None,
         destination,
         arriving: index

@@ -48,8 +48,40 @@ pub enum MemberApi {
     Unknown,
 }
 
-/// The Clusters of a city, sorted by name; none for a kind to which they do not matter.
-pub fn candidates(index: &GatewayIndex, kind: KindId, city: Option<&CityCode>) -> Vec<Member> {
+/// The Clusters of a deployment's city.
+#[derive(Debug, Clone)]
+pub struct CityMembers {
+    /// Sorted by name; none for a kind to which they do not matter.
+    pub candidates: Vec<Member>,
+    /// Whether one of them serves the kind.
+    pub api: MemberApi,
+}
+
+impl CityMembers {
+    /// Reads the Clusters of this city from the index.
+    pub fn observe(index: &GatewayIndex, kind: KindId, city: Option<&CityCode>) -> Self {
+        let candidates = candidates(index, kind, city);
+        Self {
+            api: api(index, kind, &candidates),
+            candidates,
+        }
+    }
+
+    /// The fault of an object whose kind no member of its city serves.
+    pub fn missing_api(&self, kind: &FederatedKind) -> Option<Fault> {
+        (self.api == MemberApi::Missing).then(|| {
+            let names: Vec<&str> = self.candidates.iter().map(|member| &*member.name).collect();
+            let (version, kind) = (&kind.resource.api_version, &kind.resource.kind);
+            let names = names.join(", ");
+            (
+                Reason::MemberApiMissing,
+                format!("no cell of the city serves {version} {kind}: {names}"),
+            )
+        })
+    }
+}
+
+fn candidates(index: &GatewayIndex, kind: KindId, city: Option<&CityCode>) -> Vec<Member> {
     let profile = &index.kinds[kind];
     let Some(city) = city.filter(|_| profile.looks_at_members()) else {
         return Vec::new();
@@ -61,8 +93,7 @@ pub fn candidates(index: &GatewayIndex, kind: KindId, city: Option<&CityCode>) -
         .collect()
 }
 
-/// Whether one of the candidates serves the kind.
-pub fn api(index: &GatewayIndex, kind: KindId, candidates: &[Member]) -> MemberApi {
+fn api(index: &GatewayIndex, kind: KindId, candidates: &[Member]) -> MemberApi {
     if !index.kinds[kind].placement.require_member_api || candidates.iter().any(|member| member.serves) {
         MemberApi::Fit
     } else if !index.hub.clusters.synced() {
@@ -72,17 +103,4 @@ pub fn api(index: &GatewayIndex, kind: KindId, candidates: &[Member]) -> MemberA
     } else {
         MemberApi::Missing
     }
-}
-
-/// The fault of an object whose kind no member of its city serves.
-pub fn missing_api(kind: &FederatedKind, api: MemberApi, candidates: &[Member]) -> Option<Fault> {
-    (api == MemberApi::Missing).then(|| {
-        let names: Vec<&str> = candidates.iter().map(|member| &*member.name).collect();
-        let (version, kind) = (&kind.resource.api_version, &kind.resource.kind);
-        let names = names.join(", ");
-        (
-            Reason::MemberApiMissing,
-            format!("no cell of the city serves {version} {kind}: {names}"),
-        )
-    })
 }

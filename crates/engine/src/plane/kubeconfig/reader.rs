@@ -219,9 +219,9 @@ impl<'a> Reader<'a> {
                 | "client-key"
                 | "client-key-data"
                 | "extensions" => continue,
-                "exec" | "auth-provider" => "it would run a program in the gateway",
+                "exec" | "auth-provider" => "it would run a program",
                 "username" | "password" => "API servers no longer take passwords",
-                "as" | "as-uid" | "as-groups" | "as-user-extra" => "the gateway impersonates nobody",
+                "as" | "as-uid" | "as-groups" | "as-user-extra" => "fedgate impersonates nobody",
                 _ => "it is not known here",
             };
             return Err(self.refused(user, field, why, NEXT));

@@ -154,7 +154,7 @@ pub fn decide(s: &Snapshot, memory: &mut Memory, settings: &Settings, permit: Pe
         permit,
         now,
     };
-    if s.named_hub == NamedHub::Other {
+    if s.hub_reference.named == NamedHub::Other {
         // Another hub owns the deployment, so that nothing is written here but the mark of a suspension: a tenant who edits the
         // hub annotation of a suspended project does not keep the cells of this hub running.
         let marks = s.suspended.then(|| suspension::suspend(p, memory));
@@ -321,8 +321,8 @@ fn announce(s: &Snapshot, source: &Row<Source>) -> Option<Effect> {
             set(&rules.expected_annotation, source.digest.expected(), expected);
         }
     }
-    let is_unnamed = matches!(s.named_hub, NamedHub::None | NamedHub::Replaced);
-    let own_hub = s.own_hub.as_deref().filter(|_| is_unnamed);
+    let is_unnamed = matches!(s.hub_reference.named, NamedHub::None | NamedHub::Replaced);
+    let own_hub = s.hub_reference.own.as_deref().filter(|_| is_unnamed);
     if let Some(uid) = own_hub {
         annotations.insert(keys::HUB.into(), json!(uid));
     }

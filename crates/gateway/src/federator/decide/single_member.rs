@@ -53,7 +53,7 @@ fn case<'a>(p: &Pass<'a>, at: &'a SingleMember, spec: &'a Spec) -> Case<'a> {
         source: p.source,
         copy: p.s.copy.as_ref(),
         binding: p.s.binding.as_ref(),
-        candidates: &p.s.candidates,
+        candidates: &p.s.city_members.candidates,
         city: p.s.destination.city(),
         spec,
         complete: p.s.complete,

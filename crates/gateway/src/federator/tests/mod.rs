@@ -24,7 +24,7 @@ use super::{
     destination::{Destination, Labels},
     events,
     memory::{GRACE_PERIOD, Memory},
-    observe::{Companions, HubNamespaceState, HubReadiness, Snapshot},
+    observe::{Companions, HubNamespaceState, HubReadiness, HubReference, Snapshot},
 };
 use crate::route::CityRoute;
 use crate::{
@@ -37,7 +37,7 @@ use crate::{
     rate_limit::{Class, Permit},
     references::Resolution,
     settings::Settings,
-    single_member::{MemberApi, Probe},
+    single_member::{MemberApi, Probe, members::CityMembers},
     testing,
 };
 use fedgate_api::{
@@ -194,16 +194,20 @@ fn snapshot(deployment: &Value, hub_copy: Option<&Value>) -> Snapshot {
         ),
         source: Some(source(deployment)),
         hub: HubNamespace::parse(HUB),
-        own_hub: None,
+        hub_reference: HubReference {
+            own: None,
+            named: NamedHub::None,
+        },
         single_member: None,
-        named_hub: NamedHub::None,
         delay: None,
         hub_state: HubNamespaceState::Ours,
         copy: hub_copy.map(copy),
         asks_for: None,
         cells: Cells::default(),
-        candidates: Vec::new(),
-        member_api: MemberApi::Fit,
+        city_members: CityMembers {
+            candidates: Vec::new(),
+            api: MemberApi::Fit,
+        },
         binding: None,
         readiness: HubReadiness {
             is_ready: true,

@@ -7,8 +7,8 @@ const OWN: &str = "hub-a";
 /// A deployment that is announced, and names a hub so.
 fn naming(named: NamedHub, hub_copy: Option<&Value>) -> Snapshot {
     let mut s = snapshot(&deployment(), hub_copy);
-    s.own_hub = Some(OWN.into());
-    s.named_hub = named;
+    s.hub_reference.own = Some(OWN.into());
+    s.hub_reference.named = named;
     s.binding = hub_copy.map(|_| binding());
     s
 }
@@ -22,7 +22,7 @@ async fn the_hub_is_named_in_the_first_patch_under_a_precondition() {
     let mut d = deployment();
     d["metadata"]["annotations"] = json!({});
     let mut s = snapshot(&d, None);
-    s.own_hub = Some(OWN.into());
+    s.hub_reference.own = Some(OWN.into());
     // The finalizer is there, so that nothing else needs the precondition.
     assert_eq!(
         patch(&one(decided(&s))),
@@ -43,7 +43,7 @@ async fn a_deployment_without_a_copy_names_the_hub_before_it_gets_one() {
     let effect = one(decided(&naming(NamedHub::Ours, None)));
     assert_eq!(effect.reason.label(), "create_copy");
     let mut unknown = naming(NamedHub::None, None);
-    unknown.own_hub = None;
+    unknown.hub_reference.own = None;
     assert_eq!(one(decided(&unknown)).reason.label(), "create_copy");
 }
 

@@ -194,7 +194,10 @@ fn a_deployment_that_names_another_hub_is_left_to_it() {
     let key = |name: &str| index.source_key(KindId::FIRST, &shop(), "default", name);
     let named = |name: &str| {
         let snapshot = federator::observe::observe(&index, &key(name), &shop()).unwrap();
-        (snapshot.named_hub, snapshot.own_hub.as_deref().map(str::to_owned))
+        (
+            snapshot.hub_reference.named,
+            snapshot.hub_reference.own.as_deref().map(str::to_owned),
+        )
     };
     assert_eq!(named("web"), (NamedHub::Ours, Some(OWN.to_owned())));
     assert_eq!(named("db").0, NamedHub::Other);
