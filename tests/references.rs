@@ -295,6 +295,27 @@ fn every_link_leads_to_a_file() {
     assert!(checked > 20, "links are found");
 }
 
+/// A source in backticks exists, and so does the test that follows it after `::`; `…` stands for the rest of a long name.
+#[test]
+fn every_source_and_test_of_a_document_exists() {
+    let source =
+        Regex::new(r"`((?:benches|crates|dev|src|tests)/[\w./-]+\.\w+)(?:::(?:\w+::)*(\w+))?[`…]").unwrap();
+    let (mut missing, mut checked) = (BTreeSet::new(), 0);
+    for (file, text) in documents() {
+        for found in source.captures_iter(&text) {
+            checked += 1;
+            let function = found.get(2).map(|name| name.as_str());
+            let end = if found[0].ends_with('…') { "" } else { "(" };
+            let has = |text: String| function.is_none_or(|name| text.contains(&format!("fn {name}{end}")));
+            if !fs::read_to_string(root().join(&found[1])).is_ok_and(has) {
+                missing.insert(format!("{}: {}", file.display(), &found[0]));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(checked > 200, "{checked} sources are found");
+}
+
 #[test]
 fn every_metric_and_script_of_a_document_exists() {
     let metrics = Metrics::new().unwrap().markdown();

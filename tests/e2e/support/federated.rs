@@ -104,6 +104,7 @@ fn ends_on_the_hub(folder: &Path) {
     let changed = text
         .replace("finishedWhen: memberAbsent", "finishedWhen: released")
         .replace("  abandon: true\n", "")
+        .replace("  byMember: ends\n", "")
         .replace(", abandon: true", "");
     assert_ne!(changed, text, "{} waits for its member", file.display());
     std::fs::write(&file, changed).expect("write kind.yaml");

@@ -124,6 +124,13 @@ pub(crate) const BINDING: Kind = kind(
     "resourcebindings",
     true,
 );
+pub(crate) const CLUSTER_BINDING: Kind = kind(
+    "work.karmada.io",
+    "v1alpha2",
+    "ClusterResourceBinding",
+    "clusterresourcebindings",
+    false,
+);
 pub(crate) const WORK: Kind = kind("work.karmada.io", "v1alpha1", "Work", "works", true);
 pub(crate) const CLUSTER: Kind = kind("cluster.karmada.io", "v1alpha1", "Cluster", "clusters", false);
 pub(crate) const LEASE: Kind = kind("coordination.k8s.io", "v1", "Lease", "leases", true);
