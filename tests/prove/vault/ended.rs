@@ -40,13 +40,7 @@ fn reasons(scene: &Scene) -> Vec<String> {
     ["Federated", "Applied"].map(of).to_vec()
 }
 
-async fn is_withheld_after_two_rounds(size: u32) {
-    let mut scene = delivered().await;
-    assert_eq!(made(&scene), 1);
-    Edit("p", "default", "gold", size).apply(&scene.rig);
-    rest(ROUNDS).await;
-    assert_eq!(made(&scene), 2, "after each of two ends, and not after the third");
-    assert_eq!(reasons(&scene), ["EndedByMember", "EndedByMember"]);
+async fn a_restart_writes_nothing(scene: &mut Scene) {
     scene.rig.simulator.log().clear();
     scene.rig.kill().await;
     scene.rig.start();
@@ -55,6 +49,16 @@ async fn is_withheld_after_two_rounds(size: u32) {
         restless(&scene.rig.simulator.log().entries()),
         Vec::<String>::new()
     );
+}
+
+async fn is_withheld_after_two_rounds(size: u32) {
+    let mut scene = delivered().await;
+    assert_eq!(made(&scene), 1);
+    Edit("p", "default", "gold", size).apply(&scene.rig);
+    rest(ROUNDS).await;
+    assert_eq!(made(&scene), 2, "after each of two ends, and not after the third");
+    assert_eq!(reasons(&scene), ["EndedByMember", "EndedByMember"]);
+    a_restart_writes_nothing(&mut scene).await;
     assert_eq!(made(&scene), 0, "over a restart, too");
     Edit("p", "default", "gold", 2).apply(&scene.rig);
     rest(SETTLED).await;
@@ -91,14 +95,7 @@ async fn is_withdrawn_after_one_end(away: bool) {
     let ended = ["EndedByMember", "EndedByMember"];
     assert_eq!(reasons(&scene), ended);
     assert_eq!(wrong(&scene.rig), Vec::<String>::new());
-    scene.rig.simulator.log().clear();
-    scene.rig.kill().await;
-    scene.rig.start();
-    rest(ROUNDS).await;
-    assert_eq!(
-        restless(&scene.rig.simulator.log().entries()),
-        Vec::<String>::new()
-    );
+    a_restart_writes_nothing(&mut scene).await;
     Edit("p", "default", "gold", 2).apply(&scene.rig);
     rest(SETTLED).await;
     assert_eq!((made(&scene), wrong(&scene.rig)), (0, Vec::new()));
