@@ -4,7 +4,7 @@
 //! because controllers and Karmada write them. The Workload's spec, which people write, also gets bounds and CEL rules; what
 //! is added is in `schemas.yaml`.
 
-use super::{Instance, Workload, WorkloadDeployment, rules, schema};
+use super::{Instance, Workload, WorkloadDeployment, cell::Cell, rules, schema};
 pub use schema::SchemaError;
 
 use kube::CustomResourceExt;
@@ -31,7 +31,14 @@ pub fn instance() -> Result<Value, SchemaError> {
     definition::<Instance>("Instance")
 }
 
-/// All three, sorted by name.
+/// The definition of Cell, of the hub alone, with the rules of its spec (contract: provisioning.md §10.1).
+pub fn cell() -> Result<Value, SchemaError> {
+    let mut crd = plain::<Cell>();
+    rules::apply("Cell", schema_of(&mut crd))?;
+    Ok(crd)
+}
+
+/// All three of the compute API, sorted by name.
 pub fn all() -> Result<Vec<Value>, SchemaError> {
     Ok(vec![instance()?, workload_deployment()?, workload()?])
 }

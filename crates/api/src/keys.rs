@@ -136,6 +136,16 @@ pub const CORDONED: &str = "fedgate.dev/cordoned";
 pub const SAME_AS: &str = "fedgate.dev/same-as";
 /// Annotation on a project's object: the member that its deletion no longer waits for (clusters.md §3.4).
 pub const ABANDON: &str = "fedgate.dev/abandon";
+/// Annotation on each object that `fedgate cells` or the provisioner has made for a cell: its mark (contract: provisioning.md §1.3).
+pub const CELL_UID: &str = "fedgate.dev/cell-uid";
+/// Finalizer on a Cell until the objects of its cell are deleted.
+pub const CELL_FINALIZER: &str = "fedgate.dev/cell";
+/// Annotation on a Secret beside the provisioner: names of the Cells that it serves, or `*`.
+pub const CELLS: &str = "fedgate.dev/cells";
+/// Annotation on a Cell: any change of it lets the provisioner try again.
+pub const RETRY: &str = "fedgate.dev/retry";
+/// Annotation on a Cell: with its name its deployments are withdrawn although no other cell runs them.
+pub const ALLOW_OUTAGE: &str = "fedgate.dev/allow-outage";
 /// Annotation on a project's object whose schema has no conditions: those of the gateway, as JSON (clusters.md §1).
 pub const CONDITIONS: &str = "fedgate.dev/conditions";
 

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cell;
 pub mod conditions;
 pub mod crd;
 pub mod karmada;

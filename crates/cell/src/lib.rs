@@ -202,7 +202,7 @@ impl Role for Cell {
                     index.quota_answered(project);
                     index.keys_of_project(project)
                 }
-                Plane::Hub | Plane::Cell => Vec::new(),
+                Plane::Hub | Plane::Cell | Plane::Home => Vec::new(),
             };
             keys.extend(index::keys_of(&index.releases, TableId::Releases));
             keys

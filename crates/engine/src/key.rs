@@ -13,6 +13,8 @@ pub enum Plane {
     Project(ProjectKey),
     /// The cell's own API server.
     Cell,
+    /// The cluster that runs the provisioner, with the credentials of new cells.
+    Home,
 }
 
 impl Plane {
@@ -27,6 +29,7 @@ impl Plane {
             Self::Hub => "manifests/hub",
             Self::Project(_) => "manifests/project",
             Self::Cell => "manifests/cell",
+            Self::Home => "manifests/provisioner/home",
         }
     }
 }
@@ -37,6 +40,7 @@ impl From<&Plane> for PlaneKind {
             Plane::Hub => Self::Hub,
             Plane::Project(_) => Self::Project,
             Plane::Cell => Self::Cell,
+            Plane::Home => Self::Home,
         }
     }
 }
@@ -47,6 +51,7 @@ impl fmt::Display for Plane {
             Self::Hub => f.write_str("hub"),
             Self::Project(key) => write!(f, "project {key}"),
             Self::Cell => f.write_str("cell"),
+            Self::Home => f.write_str("home"),
         }
     }
 }
@@ -118,8 +123,8 @@ impl Key {
     pub fn lane(&self) -> Lane {
         match &self.plane {
             Plane::Project(key) => Lane::of(key),
-            Plane::Hub | Plane::Cell if self.namespace.is_empty() => Lane(self.name.clone()),
-            Plane::Hub | Plane::Cell => Lane(self.namespace.clone()),
+            Plane::Hub | Plane::Cell | Plane::Home if self.namespace.is_empty() => Lane(self.name.clone()),
+            Plane::Hub | Plane::Cell | Plane::Home => Lane(self.namespace.clone()),
         }
     }
 }

@@ -402,7 +402,7 @@ impl Role for Gateway {
                 let hub = if cluster_wide { &key.name } else { &key.namespace };
                 HubNamespace::parse(hub).is_none() || index.owners.contains_key(hub)
             }
-            Plane::Cell => false,
+            Plane::Cell | Plane::Home => false,
         });
     }
 

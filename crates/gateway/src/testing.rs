@@ -60,7 +60,7 @@ impl PlaneAccess for Planes {
             match &target.plane {
                 Plane::Hub => index.hub_event(table, WatchEvent::Apply(object)),
                 Plane::Project(key) => index.project_event(key, table, WatchEvent::Apply(object)),
-                Plane::Cell => return,
+                Plane::Cell | Plane::Home => return,
             };
         }
     }

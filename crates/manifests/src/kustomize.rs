@@ -5,7 +5,7 @@ use crate::{Manifest, ManifestError, sources};
 use serde_json::json;
 
 /// The folders that are bases.
-const BASES: [&str; 8] = [
+const BASES: [&str; 10] = [
     "crds",
     "hub",
     "project",
@@ -13,6 +13,8 @@ const BASES: [&str; 8] = [
     "deploy/gateway",
     "deploy/cell",
     "deploy/returns",
+    "provisioner/hub",
+    "provisioner/home",
     "monitoring",
 ];
 

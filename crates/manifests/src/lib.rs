@@ -7,6 +7,7 @@ mod chart;
 mod files;
 mod kustomize;
 mod monitoring;
+mod provisioner;
 mod rbac;
 mod returns;
 mod sources;
@@ -29,6 +30,8 @@ pub const GATEWAY: &str = "fedgate-gateway";
 pub const CELL: &str = "fedgate-cell";
 /// The `ServiceAccount` of the program that returns Secrets at its member, and the name of its roles.
 pub const RETURNS: &str = "fedgate-returns";
+/// The provisioner's user name if it authenticates with a certificate; also the name of its `ServiceAccount`.
+pub const PROVISIONER: &str = "fedgate-provisioner";
 /// The role of members on the hub for the Secrets that they return.
 pub const CELL_RETURNS: &str = "fedgate-cell-returns";
 /// The group of all cells' users on the hub.
@@ -248,6 +251,7 @@ pub fn all(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestError> {
     }
     files.extend(returns::files(kinds)?);
     files.extend(rbac::files(kinds)?);
+    files.extend(provisioner::files(kinds)?);
     files.push(sources::manifest("project/flow-control/gateway.yaml")?);
     let interpreters = kinds.iter().filter_map(|kind| kind.interpreter.clone());
     files.extend(interpreters.map(|object| named("hub/interpreters", object)));

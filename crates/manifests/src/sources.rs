@@ -2,7 +2,7 @@
 
 use crate::{
     CELL_ACCOUNT_PREFIX, CELL_ACCOUNTS_GROUP, CELL_USER_PREFIX, CELLS, GATEWAY, Manifest, ManifestError,
-    NAMESPACE,
+    NAMESPACE, PROVISIONER,
 };
 use include_dir::{Dir, include_dir};
 use serde_json::Value;
@@ -25,6 +25,7 @@ pub(crate) fn objects(path: &str, places: &[(&str, &str)]) -> Result<Vec<Value>,
         ("fedgate_version", env!("CARGO_PKG_VERSION")),
         ("is_cell", &is_cell()),
         ("is_gateway", &is_gateway()),
+        ("is_provisioner", &is_provisioner()),
         ("writer", &writer()),
     ];
     for (name, value) in places.iter().copied().chain(shared) {
@@ -46,6 +47,13 @@ fn is_cell() -> String {
 /// CEL expression: true for requests of the gateway, authenticated by certificate or by token.
 fn is_gateway() -> String {
     format!("request.userInfo.username in ['{GATEWAY}', 'system:serviceaccount:{NAMESPACE}:{GATEWAY}']")
+}
+
+/// CEL expression: true for requests of the provisioner, authenticated by certificate or by token.
+fn is_provisioner() -> String {
+    format!(
+        "request.userInfo.username in ['{PROVISIONER}', 'system:serviceaccount:{NAMESPACE}:{PROVISIONER}']"
+    )
 }
 
 /// CEL expression: the name of the writer's Karmada Cluster, or empty for a user without the prefix of its group.

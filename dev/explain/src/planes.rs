@@ -167,7 +167,7 @@ impl PlaneAccess for Planes {
         let name = match plane {
             Plane::Hub => HUB,
             Plane::Project(_) => PROJECT,
-            Plane::Cell => return None,
+            Plane::Cell | Plane::Home => return None,
         };
         Some(Client::new(self.simulator.service(name, GATEWAY), "default"))
     }

@@ -25,7 +25,7 @@ impl CellIndex {
         match plane {
             Plane::Cell | Plane::Hub => self.own_event(table, event),
             Plane::Project(project) if table == TableId::Claims => self.claim_event(project, event),
-            Plane::Project(_) => Update::default(),
+            Plane::Project(_) | Plane::Home => Update::default(),
         }
     }
 

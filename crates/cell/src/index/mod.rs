@@ -185,7 +185,7 @@ impl CellIndex {
             (Plane::Hub, TableId::Deployments) => TableId::HubDeployments,
             (Plane::Hub, TableId::Instances) => TableId::HubInstances,
             (Plane::Project(_), TableId::Claims) => TableId::Claims,
-            (Plane::Hub | Plane::Project(_), _) => return None,
+            (Plane::Hub | Plane::Project(_) | Plane::Home, _) => return None,
         })
     }
 

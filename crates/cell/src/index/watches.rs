@@ -38,7 +38,7 @@ impl Index for CellIndex {
             _ if !self.cell_ready() => Vec::new(),
             Plane::Cell if synced => self.reconcilable_keys(),
             Plane::Hub if synced && self.hub_ready() => self.instance_keys(),
-            Plane::Cell | Plane::Hub | Plane::Project(_) => keys,
+            Plane::Cell | Plane::Hub | Plane::Project(_) | Plane::Home => keys,
         };
         Keys {
             keys,

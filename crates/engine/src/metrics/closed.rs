@@ -12,6 +12,8 @@ crate::words! {
         Project = "project",
         /// A cell's own API server.
         Cell = "cell",
+        /// The cluster that runs the provisioner.
+        Home = "home",
     }
 }
 

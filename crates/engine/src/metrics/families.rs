@@ -133,6 +133,7 @@ families! {
     Scraped ReportedInstances "fedgate_reported_instances" ["state"]
         "Instances as deployments report them: desired, existing, ready, updated."
     Scraped Cells "fedgate_cells" ["state"] "Karmada Clusters by state: ready, draining, not_ready, unlabelled or leaving."
+    Scraped CellObjects "fedgate_cell_objects" ["phase"] "Cells of the role provisioner by phase."
     Scraped Credentials "fedgate_credentials" ["plane", "expiry"]
         "Credentials by the time left: expired, day, week, later, or unknown."
     Scraped CredentialExpiry "fedgate_credential_expiry_timestamp_seconds" ["plane"]

@@ -58,7 +58,7 @@ pub trait Role: Send + Sync + Sized + 'static {
     fn project(&self, _shared: &SharedOf<Self>, key: &Key) -> Option<ProjectKey> {
         match &key.plane {
             Plane::Project(project) => Some(project.clone()),
-            Plane::Hub | Plane::Cell => None,
+            Plane::Hub | Plane::Cell | Plane::Home => None,
         }
     }
 

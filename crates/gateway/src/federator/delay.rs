@@ -81,7 +81,7 @@ pub enum Delay {
 fn place(plane: &Plane) -> &'static str {
     match plane {
         Plane::Project(_) => "in this project",
-        Plane::Hub | Plane::Cell => "on the hub",
+        Plane::Hub | Plane::Cell | Plane::Home => "on the hub",
     }
 }
 

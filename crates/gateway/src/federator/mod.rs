@@ -135,7 +135,7 @@ impl Reconciler for Federator {
     fn begin(&self, ctx: &Context<'_>, key: &Key) -> Session {
         let permit = match &key.plane {
             Plane::Project(project) => Some(HubPermit::new(ctx, project, key)),
-            Plane::Hub | Plane::Cell => None,
+            Plane::Hub | Plane::Cell | Plane::Home => None,
         };
         Session {
             memory: self.memory.take(key),

@@ -16,7 +16,7 @@ impl GatewayIndex {
         match plane {
             Plane::Hub if self.is_engaged_hub(engagement) => {}
             Plane::Project(key) if self.is_engaged(key, engagement) => {}
-            Plane::Hub | Plane::Project(_) | Plane::Cell => return None,
+            Plane::Hub | Plane::Project(_) | Plane::Cell | Plane::Home => return None,
         }
         self.engagements += 1;
         if let Plane::Project(key) = plane {

@@ -52,7 +52,7 @@ impl Index for GatewayIndex {
         let applied = match plane {
             Plane::Hub if self.is_engaged_hub(engagement) => self.hub_event(table, event),
             Plane::Project(key) if self.is_engaged(key, engagement) => self.project_event(key, table, event),
-            Plane::Hub | Plane::Project(_) | Plane::Cell => return Update::default(),
+            Plane::Hub | Plane::Project(_) | Plane::Cell | Plane::Home => return Update::default(),
         };
         let Applied {
             changes,
@@ -124,7 +124,7 @@ impl Index for GatewayIndex {
         let ready = match plane {
             Plane::Hub => self.hub_ready(),
             Plane::Project(key) => self.is_complete(key),
-            Plane::Cell => false,
+            Plane::Cell | Plane::Home => false,
         };
         if !ready {
             keys.retain(|key| table.is_first_phase() && self.may_sync_spec(key));
@@ -137,7 +137,7 @@ impl Index for GatewayIndex {
                     keys.extend(self.hub_keys_of(key));
                     keys.extend(self.project_keys(key));
                 }
-                Plane::Project(_) | Plane::Cell => {}
+                Plane::Project(_) | Plane::Cell | Plane::Home => {}
             }
             if table.is_first_phase() {
                 fresh = self.unsynced_spec_keys(plane);
@@ -183,7 +183,7 @@ impl Index for GatewayIndex {
             page: match plane {
                 _ if is_data => watch::LARGE_OBJECTS,
                 Plane::Hub => watch::HUB_OBJECTS,
-                Plane::Project(_) | Plane::Cell => watch::SMALL_OBJECTS,
+                Plane::Project(_) | Plane::Cell | Plane::Home => watch::SMALL_OBJECTS,
             },
             metadata_only: false,
             unread: if table == TableId::Bindings {
@@ -210,7 +210,7 @@ impl Index for GatewayIndex {
                 kinds.extend(self.unserved_platform_kinds(key));
                 kinds
             }
-            Plane::Hub | Plane::Cell => Vec::new(),
+            Plane::Hub | Plane::Cell | Plane::Home => Vec::new(),
         }
     }
 
@@ -285,7 +285,7 @@ impl Index for GatewayIndex {
         match plane {
             Plane::Hub => self.hub_ready(),
             Plane::Project(key) => self.project_ready(key),
-            Plane::Cell => false,
+            Plane::Cell | Plane::Home => false,
         }
     }
 }

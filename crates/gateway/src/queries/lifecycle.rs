@@ -93,8 +93,8 @@ pub fn home(index: &GatewayIndex, hub: &str) -> Option<(ProjectKey, Arc<str>)> {
 pub fn home_of(index: &GatewayIndex, key: &Key) -> Option<(ProjectKey, Arc<str>)> {
     match &key.plane {
         Plane::Project(project) => Some((project.clone(), key.namespace.clone())),
-        Plane::Hub | Plane::Cell if key.namespace.is_empty() => home(index, &key.name),
-        Plane::Hub | Plane::Cell => home(index, &key.namespace),
+        Plane::Hub | Plane::Cell | Plane::Home if key.namespace.is_empty() => home(index, &key.name),
+        Plane::Hub | Plane::Cell | Plane::Home => home(index, &key.namespace),
     }
 }
 

@@ -53,7 +53,7 @@ fn tables(gateway: &Runtime<Gateway>, plane: &Plane) -> Vec<TableId> {
     let index = gateway.shared.index.lock();
     match plane {
         Plane::Hub => index.hub_tables(),
-        Plane::Project(_) | Plane::Cell => index.project_tables(),
+        Plane::Project(_) | Plane::Cell | Plane::Home => index.project_tables(),
     }
 }
 

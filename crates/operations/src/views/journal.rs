@@ -41,7 +41,7 @@ pub fn rows(entries: &[Arc<Entry>], query: &Query, owner: impl Fn(&Key) -> Owner
 fn owner_of(key: &Key, owner: &impl Fn(&Key) -> Owner) -> Owner {
     match &key.plane {
         Plane::Project(project) => Some((project.clone(), key.namespace.clone())),
-        Plane::Hub | Plane::Cell => owner(key),
+        Plane::Hub | Plane::Cell | Plane::Home => owner(key),
     }
 }
 

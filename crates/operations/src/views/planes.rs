@@ -30,11 +30,12 @@ pub fn state(of: State) -> PlaneState {
     }
 }
 
-/// The name of a plane in an answer: `hub`, `cell` or the project.
+/// The name of a plane in an answer: `hub`, `cell`, `home` or the project.
 pub fn name(plane: &Plane) -> &str {
     match plane {
         Plane::Hub => "hub",
         Plane::Cell => "cell",
+        Plane::Home => "home",
         Plane::Project(project) => project.as_str(),
     }
 }

@@ -173,7 +173,7 @@ fn of_plane(
 ) -> Found {
     let project = match plane {
         Plane::Project(project) => project.as_str(),
-        Plane::Hub | Plane::Cell => "",
+        Plane::Hub | Plane::Cell | Plane::Home => "",
     };
     let item = StuckItem {
         project: project.to_owned(),

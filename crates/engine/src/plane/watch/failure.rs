@@ -127,6 +127,7 @@ impl WatchFailure {
             Plane::Hub => "the file of --hub-kubeconfig".to_owned(),
             Plane::Project(key) => format!("the kubeconfig of project {key}"),
             Plane::Cell => "the kubeconfig of the cell".to_owned(),
+            Plane::Home => "the file of --home-kubeconfig".to_owned(),
         };
         Some(match self {
             Self::Unreachable | Self::Garbled => {

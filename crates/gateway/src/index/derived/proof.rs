@@ -64,7 +64,7 @@ impl GatewayIndex {
         let proves = match plane {
             Plane::Hub => self.hub_proves(),
             Plane::Project(key) => self.project_proves(key),
-            Plane::Cell => false,
+            Plane::Cell | Plane::Home => false,
         };
         self.take_waiting(plane, proves)
     }

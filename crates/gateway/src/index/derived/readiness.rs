@@ -107,14 +107,14 @@ impl GatewayIndex {
         match plane {
             Plane::Hub => self.hub_specs_synced(),
             Plane::Project(key) => self.projects.get(key).is_some_and(Project::first_lists_complete),
-            Plane::Cell => false,
+            Plane::Cell | Plane::Home => false,
         }
     }
 
     /// True if the key is that of a deployment whose spec may be synced.
     pub fn may_sync_spec(&self, key: &Key) -> bool {
         match &key.plane {
-            Plane::Hub | Plane::Cell => false,
+            Plane::Hub | Plane::Cell | Plane::Home => false,
             Plane::Project(project) => {
                 matches!(self.table_of_kind(&key.kind), Some(TableId::Federated(_)))
                     && self.specs_synced(project)
@@ -133,7 +133,7 @@ impl GatewayIndex {
                     .keys()
                     .for_each(|key| self.uncarried_of(key, &mut keys)),
                 Plane::Project(key) => self.uncarried_of(key, &mut keys),
-                Plane::Cell => {}
+                Plane::Cell | Plane::Home => {}
             }
         }
         keys

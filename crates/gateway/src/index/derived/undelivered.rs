@@ -196,7 +196,7 @@ impl GatewayIndex {
                 let hubs = rows.map(|(_, row)| Self::hub_of(&row.uid));
                 hubs.filter(|hub| self.is_owned_by(hub, project)).collect()
             }
-            Plane::Cell => Vec::new(),
+            Plane::Cell | Plane::Home => Vec::new(),
         };
         for hub in hubs {
             self.track_namespace(&hub, true);

@@ -1,0 +1,235 @@
+//! Cell: a cell of the hub as the role `fedgate provisioner` makes it (contract: provisioning.md §10). It has the name of its Karmada
+//! Cluster.
+
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "columns of one type are no duplicates"
+)]
+
+use super::conditions::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The desired state of a cell.
+#[derive(CustomResource, Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "fedgate.dev",
+    version = "v1alpha1",
+    kind = "Cell",
+    plural = "cells",
+    shortname = "fc",
+    status = "CellStatus",
+    derive = "PartialEq",
+    doc = "A cluster that the provisioner registers with Karmada as a cell of a city, drains on request, and takes away when the Cell is deleted.",
+    printcolumn(name = "City", type_ = "string", json_path = ".spec.city"),
+    printcolumn(name = "Provider", type_ = "string", json_path = ".status.provider"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.status!=\"True\")].reason"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.status!=\"True\")].message",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct CellSpec {
+    /// City code: the value of label topology.datum.net/city-code. It cannot change.
+    pub city: String,
+    /// Active takes deployments. Cordoned takes no new ones. Drained has none: the gateway moves them to other cells of the city.
+    #[serde(default)]
+    pub state: CellState,
+    /// The registration with Karmada.
+    #[serde(default)]
+    pub register: Register,
+    /// The program `fedgate cell` in the cluster, as Pods.
+    #[serde(default)]
+    pub agent: Agent,
+    /// The origin of the cluster.
+    pub provider: Provider,
+}
+
+/// Whether a cell takes deployments.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CellState {
+    /// The cell takes deployments.
+    #[default]
+    Active,
+    /// The cell keeps its deployments and takes no new ones.
+    Cordoned,
+    /// The gateway moves the deployments to other cells of the city.
+    Drained,
+}
+
+/// The registration of a cell with Karmada.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Register {
+    /// Push: Karmada writes to the cell. Pull: karmada-agent in the cell reads from the hub. It cannot change.
+    #[serde(default)]
+    pub mode: Mode,
+    /// Rights of Karmada's account at the cell.
+    #[serde(default)]
+    pub rights: KarmadaRights,
+    /// Let Karmada's API server forward users' requests to the cell under their names (clusters/proxy). Needs rights Full and mode Push.
+    #[serde(default)]
+    pub proxy: bool,
+    /// Address of the cell's API server as the hub reaches it. Default: the server of its kubeconfig.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub api_endpoint: String,
+    /// Address of the hub as the cell reaches it. Default: the server of the provisioner's kubeconfig.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hub_endpoint: String,
+    /// With mode Pull: the image of karmada-agent, of the hub's version of Karmada.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub agent_image: String,
+}
+
+/// The side that opens the connection between hub and cell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Mode {
+    /// The hub.
+    #[default]
+    Push,
+    /// The cell.
+    Pull,
+}
+
+/// Rights of Karmada's account at a cell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum KarmadaRights {
+    /// The rights that Karmada needs for the federated kinds.
+    #[default]
+    Narrow,
+    /// All rights.
+    Full,
+}
+
+/// The program `fedgate cell` in the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Agent {
+    /// Image of fedgate. Without an image the provisioner installs no program, and an operator runs `fedgate cell`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    /// Name of the cell's Location. Default: the cell's name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub location: String,
+}
+
+/// The origin of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Provider {
+    /// A cluster that somebody else has made.
+    pub existing: Existing,
+}
+
+impl Provider {
+    /// The word for its kind.
+    pub fn word(&self) -> &'static str {
+        let Self { existing: _ } = self;
+        "existing"
+    }
+}
+
+/// A cluster that somebody else has made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Existing {
+    /// Name of a Secret in the provisioner's Namespace of Secrets. Its key `kubeconfig` is a kubeconfig of an administrator of the
+    /// cluster. Its annotation fedgate.dev/cells lists this Cell.
+    pub kubeconfig_secret: String,
+}
+
+/// The observed state of a cell.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CellStatus {
+    /// The generation that the conditions are about.
+    #[serde(default)]
+    pub observed_generation: i64,
+    /// A summary of the conditions.
+    #[serde(default)]
+    pub phase: CellPhase,
+    /// The kind of the provider.
+    #[serde(default)]
+    pub provider: String,
+    /// The time at which the provisioner last found every step reached. It is written at most once an hour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven_at: Option<Time>,
+    /// The cluster, once it was found. Nothing is written for the cell before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<CellCluster>,
+    /// Conditions `Validated`, `Registered`, `AgentReady`, `Ready` and `Drained`: each is the result of one step.
+    #[serde(default)]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// The cluster of a Cell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CellCluster {
+    /// UID of its namespace kube-system.
+    pub id: String,
+    /// Address of its API server.
+    pub endpoint: String,
+}
+
+/// A summary of the conditions of a Cell.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum CellPhase {
+    /// A condition is not True yet.
+    #[default]
+    Provisioning,
+    /// The cell takes deployments.
+    Provisioned,
+    /// The cell takes no new deployments.
+    Cordoned,
+    /// The deployments of the cell move to other cells.
+    Draining,
+    /// The cell is empty.
+    Drained,
+    /// The cell is drained and taken away.
+    Deleting,
+    /// A condition waits for an operator.
+    Failed,
+}
+
+impl CellPhase {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Provisioning,
+        Self::Provisioned,
+        Self::Cordoned,
+        Self::Draining,
+        Self::Drained,
+        Self::Deleting,
+        Self::Failed,
+    ];
+
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Provisioning => "Provisioning",
+            Self::Provisioned => "Provisioned",
+            Self::Cordoned => "Cordoned",
+            Self::Draining => "Draining",
+            Self::Drained => "Drained",
+            Self::Deleting => "Deleting",
+            Self::Failed => "Failed",
+        }
+    }
+}
