@@ -98,6 +98,8 @@ pub struct Error {
     pub kind: Kind,
     /// The action that failed, with the object.
     pub what: String,
+    /// The cause in a word, as conditions have it.
+    pub reason: Option<&'static str>,
     /// The server's text.
     pub cause: Option<String>,
     /// The command to run next.
@@ -114,6 +116,7 @@ impl Error {
         Self {
             kind,
             what: what.into(),
+            reason: None,
             cause: None,
             next: None,
             shown: false,
@@ -139,6 +142,13 @@ impl Error {
     /// The end of the time of a wait.
     pub fn timed_out(what: impl Into<String>) -> Self {
         Self::new(Kind::TimedOut, what)
+    }
+
+    /// Adds the cause in a word.
+    #[must_use]
+    pub fn reason(mut self, reason: &'static str) -> Self {
+        self.reason = Some(reason);
+        self
     }
 
     /// Adds the server's text.
@@ -181,9 +191,18 @@ impl Error {
 
     /// The action that failed, and the server's text.
     pub fn message(&self) -> String {
-        match &self.cause {
+        match self.whole_cause() {
             Some(cause) => format!("{}: {cause}", self.what),
             None => self.what.clone(),
+        }
+    }
+
+    /// The cause in a word, and the server's text.
+    fn whole_cause(&self) -> Option<String> {
+        match (self.reason, &self.cause) {
+            (Some(reason), Some(cause)) => Some(format!("{reason}: {cause}")),
+            (Some(reason), None) => Some(reason.to_owned()),
+            (None, cause) => cause.clone(),
         }
     }
 }
@@ -195,9 +214,9 @@ impl fmt::Display for Error {
             f.write_str("error: ")?;
         }
         f.write_str(&escape_lines(&self.what))?;
-        if let Some(cause) = &self.cause {
+        if let Some(cause) = self.whole_cause() {
             // The lines of a cause stay below it: none may pass for another part of the error.
-            write!(f, "\n  cause: {}", escape_lines(cause).replace('\n', "\n    "))?;
+            write!(f, "\n  cause: {}", escape_lines(&cause).replace('\n', "\n    "))?;
         }
         if let Some(next) = &self.next {
             write!(f, "\n  next: {}", escape(next))?;

@@ -4,7 +4,18 @@ use crate::{
     error::{Error, Kind},
     table::{escape, escape_lines},
 };
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    sync::OnceLock,
+};
+
+/// Takes the lines of [`say`] in a process that has a log.
+static LOG: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Sends the lines of [`say`] to the log of a process from now on; the first log counts.
+pub fn say_to(log: fn(&str)) {
+    let _ = LOG.set(log);
+}
 
 /// Writes to stdout. A reader that has gone, e.g. `head`, is no error.
 pub fn write(text: &str) -> Result<(), Error> {
@@ -30,9 +41,13 @@ pub(crate) fn written(result: io::Result<()>) -> Result<(), Error> {
 
 /// Prints a line for people on stderr; an empty one is left out.
 pub fn say(line: &str) {
-    if !line.is_empty() {
+    if line.is_empty() {
+        return;
+    }
+    match LOG.get() {
+        Some(log) => log(line),
         // Without stderr nobody reads it.
-        let _ = writeln!(io::stderr(), "{}", escape_lines(line));
+        None => drop(writeln!(io::stderr(), "{}", escape_lines(line))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The commands that ask a running gateway or cell: status, stuck, trace, journal and console (contract: operations.md §3).
 
 use clap::{Args, ValueEnum};
-use fedgate_manifests::NAMESPACE;
+use fedgate_manifests::{NAMESPACE, PROVISIONER};
 use fedgate_operations::Class;
 use fedgate_terminal::{style::ColorChoice, time::duration};
 use std::{path::PathBuf, time::Duration};
@@ -21,8 +21,11 @@ pub struct WayArgs {
     /// Context of the kubeconfig; without it the current one.
     #[arg(long, value_name = "NAME", conflicts_with = "server")]
     pub context: Option<String>,
+    /// Ask the Pods of the provisioner, in Namespace fedgate-provisioner unless --namespace says another.
+    #[arg(long, conflicts_with = "server")]
+    pub provisioner: bool,
     /// Namespace of the Pods.
-    #[arg(long, short, value_name = "NAME", default_value = NAMESPACE)]
+    #[arg(long, short, value_name = "NAME", default_value = NAMESPACE, default_value_if("provisioner", "true", PROVISIONER))]
     pub namespace: String,
     /// The credential for the administrative address: its token, or the kubeconfig's own token.
     #[arg(
@@ -46,6 +49,7 @@ impl WayArgs {
             token_file: None,
             kubeconfig: Some(kubeconfig),
             context: None,
+            provisioner: false,
             namespace: NAMESPACE.to_owned(),
             admin_auth: AdminAuth::Token,
             timeout: Duration::from_secs(10),

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::client::args::{AdminAuth, WayArgs};
 use fedgate_kubeconfig::{LoadError, client_cause, load, root};
-use fedgate_manifests::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY};
+use fedgate_manifests::{ADMIN_PORT, ADMIN_SECRET, ADMIN_TOKEN, CELL, GATEWAY, PROVISIONER};
 use fedgate_terminal::error::{Absence, Error};
 use futures::FutureExt;
 use http::{HeaderValue, header::AUTHORIZATION};
@@ -46,7 +46,11 @@ impl Host {
             server: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
             config,
             namespace: args.namespace.clone(),
-            role: if cell { CELL } else { GATEWAY },
+            role: match (args.provisioner, cell) {
+                (true, _) => PROVISIONER,
+                (false, true) => CELL,
+                (false, false) => GATEWAY,
+            },
             timeout: args.timeout,
         })
     }

@@ -39,6 +39,11 @@ pub fn objects(
     Ok(objects)
 }
 
+/// Kind and name of the Lease that the program renews.
+pub fn lease_identity() -> Value {
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": CELL, "namespace": NAMESPACE}})
+}
+
 /// A Secret of the program.
 pub fn secret(name: &str, key: &str, value: &[u8]) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE},

@@ -39,6 +39,7 @@ fn check(object: &Value, hub: &str) -> Result<(), Error> {
     let what =
         format!("{title} of the cell is another hub's, whose namespace kube-system has the UID {other}");
     Err(Error::refused(what)
+        .reason("AnotherHub")
         .because(
             "a cell is of one hub: a second one would replace the cell's program and the credential of its agent, and take its \
              roles away when it leaves",

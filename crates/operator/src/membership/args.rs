@@ -81,6 +81,26 @@ pub struct JoinArgs {
     /// The cell and its planes.
     #[command(flatten)]
     pub cell: CellArgs,
+    /// Its settings.
+    #[command(flatten)]
+    pub spec: JoinSpec,
+    /// Write the cell's kubeconfig for the hub to this file, mode 0600; - for standard output.
+    #[arg(long, value_name = "PATH")]
+    pub credential_out: Option<PathBuf>,
+    /// The kinds beside those that are loaded by default.
+    #[command(flatten)]
+    pub kinds: KindsArgs,
+    /// Whether changes are made.
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Print the objects instead of applying them; credentials are left out.
+    #[arg(long, short, value_enum, value_name = "FORMAT", conflicts_with_all = ["dry_run", "credential_out"])]
+    pub output: Option<PrintFormat>,
+}
+
+/// Settings of a join: flags of `fedgate cells join`, or fields of a Cell.
+#[derive(Debug, Clone, Args)]
+pub struct JoinSpec {
     /// City code: the value of label topology.datum.net/city-code.
     #[arg(long, value_name = "CODE", value_parser = city)]
     pub city: String,
@@ -105,9 +125,6 @@ pub struct JoinArgs {
     /// Use a Cluster of this name that another program has made, if it is the same member.
     #[arg(long)]
     pub adopt: bool,
-    /// Write the cell's kubeconfig for the hub to this file, mode 0600; - for standard output.
-    #[arg(long, value_name = "PATH")]
-    pub credential_out: Option<PathBuf>,
     /// Lifetime of the cell's credential; the hub may shorten it.
     #[arg(long, value_name = "DURATION", value_parser = crate::args::duration, default_value = "8760h")]
     pub credential_lifetime: Duration,
@@ -120,21 +137,12 @@ pub struct JoinArgs {
     /// Leave definitions out: another tool, such as Helm or Argo CD, installs them.
     #[arg(long)]
     pub skip_crds: bool,
-    /// The kinds beside those that are loaded by default.
-    #[command(flatten)]
-    pub kinds: KindsArgs,
     /// How long to wait until Karmada calls the cell Ready.
     #[arg(long, value_name = "DURATION", value_parser = crate::args::duration, default_value = "5m")]
     pub wait: Duration,
-    /// Whether changes are made.
-    #[command(flatten)]
-    pub write: WriteArgs,
-    /// Print the objects instead of applying them; credentials are left out.
-    #[arg(long, short, value_enum, value_name = "FORMAT", conflicts_with_all = ["dry_run", "credential_out"])]
-    pub output: Option<PrintFormat>,
 }
 
-impl JoinArgs {
+impl JoinSpec {
     /// Fails for flags that do not go together.
     pub fn check(&self) -> Result<(), Error> {
         let (what, cause) = match (self.mode, &self.agent_image) {
@@ -483,7 +491,7 @@ mod tests {
     fn check(flags: &[&str]) -> Result<(), String> {
         let line = ["join", "dfw-2", "--city", "DFW", "--hub-kubeconfig", "hub.yaml"];
         let line = Line::try_parse_from(line.iter().chain(flags)).unwrap();
-        line.join.check().map_err(|error| {
+        line.join.spec.check().map_err(|error| {
             assert_eq!(error.kind, Kind::Usage);
             error.what
         })

@@ -1,14 +1,29 @@
 //! From the objects that a plane should have to the requests that make it so. Pure.
 
-use fedgate_api::keys::HUB;
+use fedgate_api::keys::{CELL_UID, HUB};
 use serde_json::{Value, json};
 
-/// Annotation on each object that a command or role has made for a cell: the cell's mark (contract: provisioning.md §1.3).
-pub const CELL_UID: &str = "fedgate.dev/cell-uid";
-/// Label beside it: `command` or `provisioner`.
+/// Label beside it, with the maker of the object: [`Maker`].
 pub const MADE_BY: &str = "fedgate.dev/made-by";
-/// The value of [`MADE_BY`] of these commands.
-pub const BY_COMMAND: &str = "command";
+
+/// The maker of the objects of a cell: the value of [`MADE_BY`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maker {
+    /// These commands.
+    Command,
+    /// The role `fedgate provisioner`. It takes over cells that a command has registered.
+    Provisioner,
+}
+
+impl Maker {
+    /// The value of the label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Provisioner => "provisioner",
+        }
+    }
+}
 
 /// A request that writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,11 +96,22 @@ pub fn is_going(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// The object with the mark of a cell.
-pub fn marked(mut object: Value, uid: &str) -> Value {
-    object["metadata"]["annotations"][CELL_UID] = json!(uid);
-    object["metadata"]["labels"][MADE_BY] = json!(BY_COMMAND);
-    object
+/// The mark on the objects of a cell.
+#[derive(Debug, Clone, Copy)]
+pub struct CellMark<'a> {
+    /// Value of annotation [`CELL_UID`].
+    pub cell_uid: &'a str,
+    /// The maker.
+    pub maker: Maker,
+}
+
+impl CellMark<'_> {
+    /// The object with the mark of the cell.
+    pub fn put_on(self, mut object: Value) -> Value {
+        object["metadata"]["annotations"][CELL_UID] = json!(self.cell_uid);
+        object["metadata"]["labels"][MADE_BY] = json!(self.maker.as_str());
+        object
+    }
 }
 
 /// The object without the name of its hub, which is a mark, too.
@@ -98,10 +124,10 @@ fn unnamed(mut object: Value) -> Value {
 
 /// The apply that makes `live` what is wanted, of the cell with this mark or, without one, of a whole plane; `None` if it is that. An object of another is used and not marked, so that
 /// it stays when the cell leaves.
-pub fn apply(wanted: Value, live: Option<&Value>, owner: Option<&str>) -> Option<(Verb, Value)> {
-    let wanted = match (owner, live) {
+pub fn apply(wanted: Value, live: Option<&Value>, cell: Option<CellMark<'_>>) -> Option<(Verb, Value)> {
+    let wanted = match (cell, live) {
         (Some(_), Some(live)) if mark(live).is_none() => unnamed(wanted),
-        (Some(uid), _) => marked(wanted, uid),
+        (Some(cell), _) => cell.put_on(wanted),
         (None, _) => wanted,
     };
     match live {
@@ -120,7 +146,10 @@ pub fn may_delete(live: &Value, uid: &str) -> bool {
 mod tests {
     use super::*;
 
-    const OWN: Option<&str> = Some("member-1");
+    fn of_command(cell_uid: &str) -> CellMark<'_> {
+        let maker = Maker::Command;
+        CellMark { cell_uid, maker }
+    }
 
     fn role() -> Value {
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"},
@@ -129,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_absent_object_is_made_with_the_mark() {
-        let (verb, object) = apply(role(), None, OWN).unwrap();
+        let (verb, object) = apply(role(), None, Some(of_command("member-1"))).unwrap();
         assert_eq!(verb, Verb::ApplyNew);
         assert_eq!(mark(&object), Some("member-1"));
         assert_eq!(object["metadata"]["labels"][MADE_BY], "command");
@@ -138,25 +167,25 @@ mod tests {
 
     #[test]
     fn an_object_that_is_right_is_not_written() {
-        let mut live = marked(role(), "member-1");
+        let mut live = of_command("member-1").put_on(role());
         live["metadata"]["uid"] = json!("u");
         live["rules"][0]["resourceNames"] = json!([]);
-        assert_eq!(apply(role(), Some(&live), OWN), None);
+        assert_eq!(apply(role(), Some(&live), Some(of_command("member-1"))), None);
         live["rules"][0]["verbs"] = json!(["list", "delete"]);
-        let (verb, object) = apply(role(), Some(&live), OWN).unwrap();
+        let (verb, object) = apply(role(), Some(&live), Some(of_command("member-1"))).unwrap();
         assert_eq!(verb.of(&object), "apply ClusterRole r");
     }
 
     #[test]
     fn an_object_of_another_is_used_unmarked_and_never_deleted() {
-        assert_eq!(apply(role(), Some(&role()), OWN), None);
+        assert_eq!(apply(role(), Some(&role()), Some(of_command("member-1"))), None);
         let mut other = role();
         other["rules"] = json!([]);
-        let (_, object) = apply(role(), Some(&other), OWN).unwrap();
+        let (_, object) = apply(role(), Some(&other), Some(of_command("member-1"))).unwrap();
         assert_eq!(mark(&object), None);
         assert!(!may_delete(&role(), "member-1"));
-        assert!(!may_delete(&marked(role(), "member-2"), "member-1"));
-        assert!(may_delete(&marked(role(), "member-1"), "member-1"));
+        assert!(!may_delete(&of_command("member-2").put_on(role()), "member-1"));
+        assert!(may_delete(&of_command("member-1").put_on(role()), "member-1"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A Karmada Cluster as the commands see it. Pure.
 
-use super::change::{BY_COMMAND, MADE_BY, is_going, mark};
+use super::change::{MADE_BY, Maker, is_going, mark};
 use fedgate_api::keys::{CITY_CODE, CORDONED, DRAINING, LOCATION, STAND_IN};
 use kube::api::ApiResource;
 use serde_json::{Value, json};
@@ -9,6 +9,11 @@ use serde_json::{Value, json};
 pub const API_VERSION: &str = "cluster.karmada.io/v1alpha1";
 /// Annotation on a Cluster that a command did not make: the name of the cell that may use it, by an operator.
 pub const ADOPT: &str = "fedgate.dev/adopt";
+
+/// First words of [`Cluster::pending`] for kinds that the member does not serve.
+pub const NOT_SERVED: &str = "it does not serve";
+/// Annotation on a Cluster that was withdrawn: its city and location, as JSON.
+pub(super) const BEFORE: &str = "fedgate.dev/before";
 
 /// A Cluster of the hub.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +33,14 @@ impl<'a> Cluster<'a> {
     /// City of the Cluster; `None` while it is not open.
     pub fn city(self) -> Option<&'a str> {
         self.0["metadata"]["labels"][CITY_CODE].as_str()
+    }
+
+    /// City of the Cluster, or the one that a drain has noted.
+    pub fn own_city(self) -> Option<String> {
+        let noted = self.0["metadata"]["annotations"][BEFORE].as_str();
+        let noted = noted.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let noted = noted.and_then(|before| before["city"].as_str().map(str::to_owned));
+        self.city().map(str::to_owned).or(noted)
     }
 
     /// Location of the Cluster, if it has one.
@@ -65,10 +78,12 @@ impl<'a> Cluster<'a> {
 
     /// Maker of the Cluster, in the words of `cells list`: these commands, the role `fedgate provisioner`, or another program.
     pub fn maker(self) -> &'static str {
-        match (mark(self.0), self.0["metadata"]["labels"][MADE_BY].as_str()) {
-            (None, _) => "other",
-            (Some(_), Some(BY_COMMAND)) => "command",
-            (Some(_), _) => "role",
+        let makers = [Maker::Command, Maker::Provisioner].map(Maker::as_str);
+        let made_by = self.0["metadata"]["labels"][MADE_BY].as_str();
+        let maker = makers.into_iter().find(|maker| made_by == Some(maker));
+        match mark(self.0) {
+            Some(_) => maker.unwrap_or(Maker::Command.as_str()),
+            None => "other",
         }
     }
 
@@ -98,6 +113,11 @@ impl<'a> Cluster<'a> {
                 group["groupVersion"] == *kind.api_version
                     && resources.into_iter().flatten().any(|r| r["kind"] == *kind.kind)
             })
+    }
+
+    /// True if a drain has taken its labels off and noted them.
+    pub fn is_withdrawn(self) -> bool {
+        !self.0["metadata"]["annotations"][BEFORE].is_null()
     }
 
     /// True if new bindings are kept away by a taint of ours.
@@ -132,7 +152,7 @@ impl<'a> Cluster<'a> {
             .filter(|kind| !self.serves(kind))
             .map(|kind| kind.kind.as_str())
             .collect();
-        (!missing.is_empty()).then(|| format!("it does not serve {}", missing.join(", ")))
+        (!missing.is_empty()).then(|| format!("{NOT_SERVED} {}", missing.join(", ")))
     }
 
     /// The taints with this one of ours, or with none of them; `None` if they are that already.
@@ -174,7 +194,7 @@ pub(super) mod tests {
 
     /// A Cluster that is ready and serves our kind.
     pub(crate) fn cluster(name: &str, id: &str, city: Option<&str>) -> Value {
-        let labels = city.map(|city| json!({CITY_CODE: city, MADE_BY: BY_COMMAND}));
+        let labels = city.map(|city| json!({CITY_CODE: city, MADE_BY: "command"}));
         json!({
             "apiVersion": API_VERSION, "kind": "Cluster",
             "metadata": {"name": name, "uid": format!("uid-{name}"), "resourceVersion": "7",

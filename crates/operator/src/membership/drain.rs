@@ -1,10 +1,10 @@
-//! `fedgate cells drain` and `uncordon`: the taint, by which the gateway moves deployments to other cells, then the city label, then the
+//! The drain of a cell and its end: the taint, by which the gateway moves deployments to other cells, then the city label, then the
 //! wait until the cell is empty (contract: provisioning.md §7.2, serving.md §2).
 
 use super::{
     args::{DrainArgs, UncordonArgs},
     change::{Verb, mark},
-    cluster::Cluster,
+    cluster::{BEFORE, Cluster},
     error::foreign,
     executor::Executor,
     plane::{Plane, kind},
@@ -20,9 +20,6 @@ use fedgate_terminal::{
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 use std::time::Duration;
-
-/// Annotation on a Cluster that was withdrawn: its city and location, as JSON.
-pub(super) const BEFORE: &str = "fedgate.dev/before";
 
 /// The next step of a drain.
 #[derive(Debug, PartialEq)]
@@ -114,44 +111,98 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
     let hub = super::open_hub(&args.cell.hub).await?;
     let member = super::open_cell(&args.cell).await?;
     let federated = super::load_kinds(&args.kinds)?.federated;
-    let kinds = Known::of(&federated);
+    super::refuse_cell(&hub, name).await?;
     let mut executor = Executor::new(args.write.mode(None));
-    let mut awaited = false;
-    loop {
-        let clusters = hub.clusters().await?;
-        let cluster = find(name, &clusters)?;
-        if args.cordon {
-            if let Some(taints) = cluster.taints_with(Some(CORDONED)) {
-                let patch = cluster.patch(json!({"spec": {"taints": taints}}));
-                executor.run(&hub, Verb::Merge, patch).await?;
-            }
-            say(&format!("cell {name} takes no new deployments"));
-            return Ok(());
-        }
-        let bindings = usage::list_bindings(&hub).await?;
-        match decide(cluster, &clusters, &bindings, args.allow_outage, &kinds) {
-            Step::Taint(patch) | Step::Withdraw(patch) => {
-                executor.run(&hub, Verb::Merge, patch).await?;
-            }
-            Step::LastOfPlace { place, objects } => return Err(last_of_place(name, &place, &objects)),
-            Step::AwaitOthers(left) if awaited => return Err(others_not_healthy(name, &left)),
-            Step::AwaitOthers(_) if executor.writes() => {
-                await_others(&hub, name, args.timeout, &kinds).await?;
-                awaited = true;
-            }
-            Step::AwaitOthers(left) => say(&format!("would wait for other cells to run {}", first(&left))),
-            Step::AwaitEmpty => {
-                if executor.writes() {
-                    await_empty(&hub, member.as_ref(), name, args.timeout, &federated).await?;
+    if args.cordon {
+        cordon(&hub, name, &mut executor).await?;
+        say(&format!("cell {name} takes no new deployments"));
+        return Ok(());
+    }
+    let drain = Drain {
+        name,
+        hub: &hub,
+        member: member.as_ref(),
+        allow_outage: args.allow_outage,
+        timeout: args.timeout,
+        kinds: &federated,
+    };
+    let is_done = drain.run(&mut executor).await?;
+    if is_done {
+        let done = format!("cell {name} is drained");
+        executor.conclude(&done, &done);
+    } else {
+        say("(dry run: the steps after this depend on it)");
+    }
+    Ok(())
+}
+
+/// Keeps new deployments away from a cell, which keeps those that it has.
+///
+/// # Errors
+/// If the hub has no such Cluster of ours, or refuses.
+pub async fn cordon(hub: &Plane, name: &str, executor: &mut Executor) -> Result<(), Error> {
+    let clusters = hub.clusters().await?;
+    let cluster = find(name, &clusters)?;
+    if let Some(taints) = cluster.taints_with(Some(CORDONED)) {
+        let patch = cluster.patch(json!({"spec": {"taints": taints}}));
+        executor.run(hub, Verb::Merge, patch).await?;
+    }
+    Ok(())
+}
+
+/// Arguments of a drain.
+#[derive(Clone, Copy)]
+pub struct Drain<'a> {
+    /// Name of the cell.
+    pub name: &'a str,
+    /// The hub.
+    pub hub: &'a Plane,
+    /// The cell, where Namespaces of tenants have to be gone, too.
+    pub member: Option<&'a Plane>,
+    /// True if deployments are withdrawn although no other cell runs them.
+    pub allow_outage: bool,
+    /// How long to wait for other cells, and until the cell is empty. Without time the drain looks once.
+    pub timeout: Duration,
+    /// The federated kinds.
+    pub kinds: &'a [FederatedKind],
+}
+
+impl Drain<'_> {
+    /// Goes on with the drain from the present state. Returns false after the first change of a dry run.
+    ///
+    /// # Errors
+    /// `LastCellOfCity` and `OthersNotHealthy`, or if the cell is not empty in time.
+    pub async fn run(self, executor: &mut Executor) -> Result<bool, Error> {
+        let Self { name, hub, .. } = self;
+        let kinds = Known::of(self.kinds);
+        let mut awaited = false;
+        loop {
+            let clusters = hub.clusters().await?;
+            let cluster = find(name, &clusters)?;
+            let bindings = usage::bindings_of_cell(hub, name).await?;
+            match decide(cluster, &clusters, &bindings, self.allow_outage, &kinds) {
+                Step::Taint(patch) | Step::Withdraw(patch) => {
+                    executor.run(hub, Verb::Merge, patch).await?;
                 }
-                let done = format!("cell {name} is drained");
-                executor.conclude(&done, &done);
-                return Ok(());
+                Step::LastOfPlace { place, objects } => return Err(last_of_place(name, &place, &objects)),
+                Step::AwaitOthers(left) if awaited => return Err(others_not_healthy(name, &left)),
+                Step::AwaitOthers(_) if executor.writes() => {
+                    await_others(hub, name, self.timeout, &kinds).await?;
+                    awaited = true;
+                }
+                Step::AwaitOthers(left) => {
+                    say(&format!("would wait for other cells to run {}", first(&left)));
+                }
+                Step::AwaitEmpty => {
+                    if executor.writes() {
+                        await_empty(hub, self.member, name, self.timeout, self.kinds).await?;
+                    }
+                    return Ok(true);
+                }
             }
-        }
-        if !executor.writes() {
-            say("(dry run: the steps after this depend on it)");
-            return Ok(());
+            if !executor.writes() {
+                return Ok(false);
+            }
         }
     }
 }
@@ -160,6 +211,7 @@ pub(super) async fn run(args: &DrainArgs) -> Result<(), Error> {
 pub(super) async fn uncordon(args: &UncordonArgs) -> Result<(), Error> {
     let name = &args.name;
     let hub = super::open_hub(&args.hub).await?;
+    super::refuse_cell(&hub, name).await?;
     let clusters = hub.clusters().await?;
     let Some(patch) = restored(find(name, &clusters)?)? else {
         say(&format!("cell {name} takes new deployments; nothing to change"));
@@ -198,6 +250,38 @@ fn restored(cluster: Cluster<'_>) -> Result<Option<Value>, Error> {
     Ok(Some(cluster.patch(patch)))
 }
 
+/// The patch that opens a cell of a city, with the location that a drain has noted, and with this taint of ours or none; `None`
+/// if nothing is to change.
+pub(super) fn opening_patch(cluster: Cluster<'_>, city: &str, taint: Option<&str>) -> Option<Value> {
+    let mut patch = json!({});
+    if cluster.city().is_none() {
+        patch["metadata"]["labels"][CITY_CODE] = json!(city);
+    }
+    if let Some(noted) = cluster.0["metadata"]["annotations"][BEFORE].as_str() {
+        patch["metadata"]["annotations"][BEFORE] = Value::Null;
+        let before: Value = serde_json::from_str(noted).unwrap_or_default();
+        if cluster.location().is_none() && before["location"].is_string() {
+            patch["metadata"]["labels"][LOCATION] = before["location"].clone();
+        }
+    }
+    if let Some(taints) = cluster.taints_with(taint) {
+        patch["spec"]["taints"] = json!(taints);
+    }
+    (patch != json!({})).then_some(patch)
+}
+
+/// The patch that removes our taints and annotations from a Cluster; `None` if it has none.
+pub(super) fn releasing_patch(cluster: Cluster<'_>) -> Option<Value> {
+    let mut patch = json!({});
+    if let Some(taints) = cluster.taints_with(None) {
+        patch["spec"]["taints"] = json!(taints);
+    }
+    if cluster.is_withdrawn() {
+        patch["metadata"]["annotations"][BEFORE] = Value::Null;
+    }
+    (patch != json!({})).then(|| cluster.patch(patch))
+}
+
 /// The Cluster, if these commands may change it.
 pub(super) fn find<'a>(name: &str, clusters: &'a [Value]) -> Result<Cluster<'a>, Error> {
     let mut all = clusters.iter().map(Cluster);
@@ -216,7 +300,8 @@ fn last_of_place(name: &str, place: &str, objects: &[String]) -> Error {
     Error::refused(format!(
         "cell {name} is the only usable cell of {place}, with {count} objects of tenants"
     ))
-    .because(format!("LastCellOfCity: {}", first(objects)))
+    .reason("LastCellOfCity")
+    .because(first(objects))
     .next(
         "join another cell there, and the gateway moves the objects; or use --allow-outage; the taint stays",
     )
@@ -227,7 +312,8 @@ fn others_not_healthy(name: &str, left: &[String]) -> Error {
         "no other cell runs {} objects of cell {name}",
         left.len()
     ))
-    .because(format!("OthersNotHealthy: {}", first(left)))
+    .reason("OthersNotHealthy")
+    .because(first(left))
     .next("look at the other cells of the city, or --allow-outage; the cell stays tainted, and the gateway goes on moving its deployments")
 }
 
@@ -353,6 +439,23 @@ mod tests {
         }
         let withdrawn = tainted(cluster("dfw-1", "1", None));
         assert_eq!(decide(&withdrawn, &both, &safe, false), Step::AwaitEmpty);
+    }
+
+    #[test]
+    fn a_drained_cell_opens_with_its_city_and_location_and_the_wanted_taint() {
+        let open = cluster("dfw-1", "1", Some("DFW"));
+        assert_eq!(opening_patch(Cluster(&open), "DFW", None), None);
+        let mut drained = tainted(cluster("dfw-1", "1", None));
+        drained["metadata"]["annotations"][BEFORE] = json!(r#"{"city":"DFW","location":"dfw-a"}"#);
+        let labels = json!({CITY_CODE: "DFW", LOCATION: "dfw-a"});
+        let metadata = json!({"labels": labels, "annotations": {BEFORE: null}});
+        for (taint, taints) in [
+            (None, json!([])),
+            (Some(CORDONED), json!([{"key": CORDONED, "effect": "NoSchedule"}])),
+        ] {
+            let patch = opening_patch(Cluster(&drained), "DFW", taint).unwrap();
+            assert_eq!(patch, json!({"metadata": metadata, "spec": {"taints": taints}}));
+        }
     }
 
     /// Also of kinds that were not loaded; what follows other objects does not count by itself.

@@ -3,7 +3,7 @@
 use super::{
     agent_hub::{named, naming},
     certificate::{self, Held, Pair, Signed, new_key, signed},
-    change::{Verb, is_going, mark, marked, title},
+    change::{Verb, is_going, mark, title},
     error::foreign,
     executor::Mode,
     join::Join,
@@ -25,7 +25,7 @@ impl Join<'_> {
     /// The agent at the member, with its certificate.
     pub(super) async fn agent(&mut self) -> Result<(), Error> {
         self.certify().await?;
-        let image = self.args.agent_image.as_deref().unwrap_or_default();
+        let image = self.spec.agent_image.as_deref().unwrap_or_default();
         let deployment = pull::deployment(&self.cell, image)?;
         self.at_member(vec![deployment]).await
     }
@@ -65,7 +65,7 @@ impl Join<'_> {
         }
         let authority = self.hub.authority.clone();
         let url = self
-            .args
+            .spec
             .hub_endpoint
             .as_ref()
             .unwrap_or(&self.hub.server)
@@ -112,7 +112,10 @@ impl Join<'_> {
         let key = new_key()?;
         let secret = pull::secret(PENDING_KEY, key.serialize_pem().as_bytes());
         if live.is_null() {
-            let secret = marked(naming(secret, self.cell.hub), &self.mark);
+            let secret = self
+                .executor
+                .mark(&self.mark)
+                .put_on(naming(secret, self.cell.hub));
             self.executor.run(&self.member, Verb::Create, secret).await?;
         } else {
             self.patch_secret(secret).await?;
@@ -134,7 +137,7 @@ impl Join<'_> {
     /// True if the hub takes the certificate for the agent's. It is asked as it is reached from here.
     async fn is_accepted(&self, pair: &Pair) -> Result<bool, Error> {
         let text = pair.kubeconfig(self.hub.at(&self.hub.server), self.cell.name)?;
-        match token::user_of(&text, "hub").await {
+        match token::user_of(&text, "hub", false).await {
             Ok(user) => Ok(user == pull::user(self.cell.name)),
             Err(error) if error.kind == Kind::Forbidden => Ok(false),
             Err(error) => Err(error),
@@ -155,7 +158,7 @@ impl Join<'_> {
         let name = certificate::request_name(key, cell);
         match self.hub.live(&request).await? {
             None => {
-                let request = marked(request, &self.mark);
+                let request = self.executor.mark(&self.mark).put_on(request);
                 self.executor.run(&self.hub, Verb::Create, request).await?;
             }
             Some(live) if mark(&live) == Some(&self.mark) => {}
@@ -165,7 +168,7 @@ impl Join<'_> {
             }
         }
         let pair = Pair {
-            certificate: await_certificate(&self.hub, &name, self.args.wait).await?,
+            certificate: await_certificate(&self.hub, &name, self.spec.wait).await?,
             key: key.serialize_pem().into_bytes(),
         };
         if self.is_accepted(&pair).await? {
@@ -222,9 +225,8 @@ fn missing(name: &str, limit: Duration, state: Signed) -> Error {
     Error::timed_out(format!(
         "the hub has signed no certificate of karmada-agent after {limit} s"
     ))
-    .because(format!(
-        "CertificatePending: CertificateSigningRequest {name} is {state}"
-    ))
+    .reason("CertificatePending")
+    .because(format!("CertificateSigningRequest {name} is {state}"))
     .next(format!(
         "{next}, then run the command again: it goes on where it ended"
     ))
@@ -232,7 +234,7 @@ fn missing(name: &str, limit: Duration, state: Signed) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::executor::Executor, *};
 
     #[test]
     fn a_certificate_that_does_not_come_says_who_has_to_act() {
@@ -259,8 +261,9 @@ mod tests {
     #[test]
     fn another_programs_credential_is_not_replaced() {
         let secret = pull::secret(KUBECONFIG, b"x");
+        let mark = Executor::new(Mode::Write).mark("member-1");
         assert_eq!(may_replace(&Value::Null), Ok(()));
-        assert_eq!(may_replace(&marked(secret.clone(), "member-1")), Ok(()));
+        assert_eq!(may_replace(&mark.put_on(secret.clone())), Ok(()));
         let error = may_replace(&secret).unwrap_err();
         assert_eq!(error.kind, Kind::Refused);
         assert!(

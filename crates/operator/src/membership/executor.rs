@@ -1,11 +1,15 @@
 //! The only writer of the commands: says each change before it is sent, and counts it.
 
 use super::{
-    change::{Verb, apply, is_going, may_delete, title},
+    change::{CellMark, Maker, Verb, apply, is_going, may_delete, title},
     plane::Plane,
     wait,
 };
-use fedgate_terminal::{error::Error, write::say};
+use fedgate_engine::plane::lease::LeaseHandle;
+use fedgate_terminal::{
+    error::{Error, Kind},
+    write::say,
+};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -32,6 +36,10 @@ pub struct Executor {
     pub changes: usize,
     /// How long an object may take to go that is in the way of a new one.
     pub patience: Duration,
+    /// The maker of the objects.
+    pub maker: Maker,
+    /// The Lease without which nothing is sent.
+    pub lease: LeaseHandle,
 }
 
 impl Executor {
@@ -41,7 +49,15 @@ impl Executor {
             mode,
             changes: 0,
             patience: PATIENCE,
+            maker: Maker::Command,
+            lease: LeaseHandle::always(),
         }
+    }
+
+    /// The mark of the objects that are made for a cell.
+    pub fn mark<'a>(&self, cell_uid: &'a str) -> CellMark<'a> {
+        let maker = self.maker;
+        CellMark { cell_uid, maker }
     }
 
     /// True if changes are sent.
@@ -49,14 +65,37 @@ impl Executor {
         self.mode == Mode::Write
     }
 
+    /// Fails unless the Lease permits a write.
+    pub fn may_write(&self, what: &str) -> Result<(), Error> {
+        if self.lease.may_write() {
+            return Ok(());
+        }
+        Err(Error::timed_out(format!("cannot {what}"))
+            .because("this replica does not hold the Lease, or the process ends"))
+    }
+
+    /// Sends a write, and abandons it when the Lease ends: the next holder may not meet a late one.
+    async fn send(&self, plane: &Plane, verb: Verb, object: &Value, what: &str) -> Result<Value, Error> {
+        let mut in_flight = InFlightWrite {
+            lease: &self.lease,
+            is_answered: false,
+        };
+        let answer = tokio::select! {
+            biased;
+            () = self.lease.permit_expired() => {
+                Err(Error::timed_out(format!("cannot {what}")).because("the Lease has ended before the answer came"))
+            }
+            answer = plane.write(verb, object) => answer,
+        };
+        in_flight.is_answered = !answer
+            .as_ref()
+            .is_err_and(|e| matches!(e.kind, Kind::TimedOut | Kind::Failed));
+        answer
+    }
+
     /// Makes an object what is wanted; the object as the server has it then, or as it would be. One whose deletion has begun
     /// would take with it what is made in it, so it has to go first.
-    pub async fn ensure(
-        &mut self,
-        plane: &Plane,
-        wanted: Value,
-        owner: Option<&str>,
-    ) -> Result<Value, Error> {
+    pub async fn ensure(&mut self, plane: &Plane, wanted: Value, mark: Option<&str>) -> Result<Value, Error> {
         let live = match self.mode {
             Mode::Print => None,
             Mode::Write | Mode::DryRun => plane.live(&wanted).await?,
@@ -70,7 +109,8 @@ impl Executor {
             }
             live => live,
         };
-        match apply(wanted, live.as_ref(), owner) {
+        let mark = mark.map(|cell_uid| self.mark(cell_uid));
+        match apply(wanted, live.as_ref(), mark) {
             Some((verb, object)) => self.run(plane, verb, object).await,
             None => Ok(live.unwrap_or_default()),
         }
@@ -81,10 +121,10 @@ impl Executor {
         &mut self,
         plane: &Plane,
         wanted: Vec<Value>,
-        owner: Option<&str>,
+        mark: Option<&str>,
     ) -> Result<(), Error> {
         for object in wanted {
-            self.ensure(plane, object, owner).await?;
+            self.ensure(plane, object, mark).await?;
         }
         Ok(())
     }
@@ -128,8 +168,9 @@ impl Executor {
         let what = format!("{}: {}", plane.title, verb.of(&object));
         match self.mode {
             Mode::Write => {
+                self.may_write(&what)?;
                 say(&what);
-                return plane.write(verb, &object).await;
+                return self.send(plane, verb, &object, &what).await;
             }
             Mode::DryRun => {
                 say(&format!("{what} (dry run)"));
@@ -138,6 +179,21 @@ impl Executor {
             Mode::Print => print_object(plane, verb, &object)?,
         }
         Ok(object)
+    }
+}
+
+/// A write in flight. If it is dropped without an answer, e.g. because its task is cancelled, the Lease is not released before the
+/// server can no longer execute it.
+struct InFlightWrite<'a> {
+    lease: &'a LeaseHandle,
+    is_answered: bool,
+}
+
+impl Drop for InFlightWrite<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.lease.unanswered();
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! `fedgate cells leave`: what join has made goes, in the order of provisioning.md §7.3.
+//! A cell leaves: the objects that a join has made go, in the order of provisioning.md §7.3.
 
 use super::{
     agent,
@@ -6,7 +6,7 @@ use super::{
     args::LeaveArgs,
     change::{Verb, mark, title},
     cluster::Cluster,
-    credential,
+    credential, drain,
     error::foreign,
     executor::Executor,
     mode::SyncMode,
@@ -17,6 +17,7 @@ use super::{
     usage::{self, first, refuse_used},
     wait,
 };
+use fedgate_kinds::FederatedKind;
 use fedgate_manifests::{CELL, KindManifests, NAMESPACE};
 use fedgate_terminal::{error::Error, write::say};
 use serde_json::Value;
@@ -56,59 +57,136 @@ pub(super) async fn run(args: &LeaveArgs) -> Result<(), Error> {
     let name = &args.cell.name;
     let hub = super::open_hub(&args.cell.hub).await?;
     let member = super::open_cell(&args.cell).await?;
-    let federated = super::load_kinds(&args.kinds)?.federated;
-    let clusters = hub.clusters().await?;
-    let mut all = clusters.iter().map(Cluster);
-    let cluster = all.find(|cluster| cluster.name() == name);
-    if let Some(cluster) = cluster {
-        may_leave(cluster, args.adopt)?;
-    }
-    let mut others = Vec::new();
-    let mut id = cluster.map_or("", Cluster::id).to_owned();
-    if let Some(member) = &member {
-        id = member.id().await?;
-        cluster.map_or(Ok(()), |cluster| same_member(cluster, &id))?;
-        others = check_member(member, &hub.id().await?, Some(name)).await?;
-    }
-    let used = usage::read(name, &hub, member.as_ref(), &federated).await?;
-    let next = format!("fedgate cells drain {name}; --force takes it away at once and leaves these behind");
-    refuse_used(&format!("cell {name}"), &used, args.force, &next)?;
-    let mark = if id.is_empty() {
-        mark_on_hub(&hub, name).await?
-    } else {
-        member_mark(&id)
-    };
-    let kinds = federated.iter().map(|kind| KindManifests::of(kind, None));
-    let mut leaving = Leaving {
-        cell: Cell {
-            name,
-            id: &id,
-            proxy: cluster.is_none_or(|cluster| !cluster.0["spec"]["impersonatorSecretRef"].is_null()),
-            mode: cluster.map_or(SyncMode::Push, SyncMode::of),
-            ..Cell::default()
-        },
-        mark,
-        kinds: kinds.collect(),
+    let kinds = super::load_kinds(&args.kinds)?.federated;
+    super::refuse_cell(&hub, name).await?;
+    let leave = Leave {
+        name,
         hub,
         member,
-        others,
-        cluster,
-        executor: Executor::new(args.write.mode(None)),
+        foreign: if args.adopt {
+            ForeignCluster::Delete
+        } else {
+            ForeignCluster::Refuse
+        },
+        force: args.force,
         wait: args.wait,
+        kinds: &kinds,
+        id: None,
     };
-    for step in STEPS {
-        leaving.take(step).await?;
-    }
-    leaving.executor.conclude(
+    let executor = leave.run(Executor::new(args.write.mode(None))).await?;
+    executor.conclude(
         &format!("cell {name} has left"),
         &format!("nothing is left of cell {name}"),
     );
     Ok(())
 }
 
+/// The end of a leave for a Cluster that another program has made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForeignCluster {
+    /// The leave fails.
+    Refuse,
+    /// The Cluster is deleted.
+    Delete,
+    /// The Cluster stays, without our taints and annotations.
+    Release,
+    /// The Cluster stays as it is, also one of ours: it is another cell's.
+    Ignore,
+}
+
+/// Arguments of a leave.
+pub struct Leave<'a> {
+    /// Name of the cell.
+    pub name: &'a str,
+    /// The hub.
+    pub hub: Plane,
+    /// The cell; without it the objects there stay, and are named.
+    pub member: Option<Plane>,
+    /// The end for a Cluster that another program has made.
+    pub foreign: ForeignCluster,
+    /// True if the cell goes although it is in use.
+    pub force: bool,
+    /// How long to wait for others.
+    pub wait: Duration,
+    /// The federated kinds.
+    pub kinds: &'a [FederatedKind],
+    /// The id of the member, if neither Cluster nor member tell it.
+    pub id: Option<&'a str>,
+}
+
+impl Leave<'_> {
+    /// Deletes the objects of the cell that are left. Returns the executor, which counts the changes.
+    ///
+    /// # Errors
+    /// If the cell is in use, or not ours, or a plane refuses.
+    pub async fn run(self, executor: Executor) -> Result<Executor, Error> {
+        let Self {
+            name,
+            hub,
+            member,
+            foreign,
+            force,
+            wait,
+            kinds,
+            id: known,
+        } = self;
+        let clusters = hub.clusters().await?;
+        let mut all = clusters.iter().map(Cluster);
+        let cluster = all.find(|cluster| cluster.name() == name && foreign != ForeignCluster::Ignore);
+        if let Some(cluster) = cluster {
+            may_leave(cluster, foreign)?;
+        }
+        let is_foreign = cluster.is_some_and(|cluster| mark(cluster.0).is_none());
+        let keeps_cluster = is_foreign && foreign == ForeignCluster::Release;
+        let mut id = cluster.map_or(known.unwrap_or_default(), Cluster::id).to_owned();
+        if let Some(member) = &member {
+            id = member.id().await?;
+            cluster.map_or(Ok(()), |cluster| same_member(cluster, &id))?;
+            check_member(member, &hub.id().await?, Some(name)).await?;
+        }
+        let is_shared = clusters
+            .iter()
+            .any(|other| Cluster(other).id() == id && Cluster(other).name() != name);
+        // Objects at the member of another Cluster may be that cell's.
+        let own_member = member.as_ref().filter(|_| !is_shared);
+        let used = usage::read(name, &hub, own_member, kinds).await?;
+        let next =
+            format!("fedgate cells drain {name}; --force takes it away at once and leaves these behind");
+        refuse_used(&format!("cell {name}"), &used, force, &next)?;
+        let mark = if id.is_empty() {
+            mark_on_hub(&hub, name).await?
+        } else {
+            member_mark(&id)
+        };
+        let kinds = kinds.iter().map(|kind| KindManifests::of(kind, None));
+        let mut leaving = Leaving {
+            cell: Cell {
+                name,
+                id: &id,
+                proxy: cluster.is_none_or(|cluster| !cluster.0["spec"]["impersonatorSecretRef"].is_null()),
+                mode: cluster.map_or(SyncMode::Push, SyncMode::of),
+                ..Cell::default()
+            },
+            mark,
+            kinds: kinds.collect(),
+            hub,
+            member,
+            others: Vec::new(),
+            keeps_cluster,
+            cluster,
+            executor,
+            wait,
+        };
+        for step in STEPS {
+            leaving.take(step).await?;
+        }
+        Ok(leaving.executor)
+    }
+}
+
 /// Fails for a Cluster that another program has made.
-fn may_leave(cluster: Cluster<'_>, adopt: bool) -> Result<(), Error> {
-    if mark(cluster.0).is_some() || adopt {
+fn may_leave(cluster: Cluster<'_>, policy: ForeignCluster) -> Result<(), Error> {
+    if mark(cluster.0).is_some() || policy != ForeignCluster::Refuse {
         return Ok(());
     }
     let error = foreign(&format!("Cluster {}", cluster.name()));
@@ -123,13 +201,16 @@ pub(super) fn same_member(cluster: Cluster<'_>, id: &str) -> Result<(), Error> {
     }
     let what = format!("the kubeconfig is not of cell {name}: its id is {id}, not {own}");
     let next = "give --cell-kubeconfig of that cell, or leave it out";
-    Err(Error::refused(what).because("MemberReplaced").next(next))
+    Err(Error::refused(what).reason("MemberReplaced").next(next))
 }
 
 /// The mark on the cell's objects on the hub; empty without any. Without Cluster and member it is all that says whose they are.
 async fn mark_on_hub(hub: &Plane, name: &str) -> Result<String, Error> {
-    let account = credential::account_object(name);
-    for object in [account].into_iter().chain(pull::hub_objects(name)?) {
+    let own = [
+        credential::account_object(name),
+        registration::hub_secret(name, b"", b""),
+    ];
+    for object in own.into_iter().chain(pull::hub_objects(name)?) {
         let live = hub.live(&object).await?;
         if let Some(own) = live.as_ref().and_then(mark) {
             return Ok(own.to_owned());
@@ -138,7 +219,7 @@ async fn mark_on_hub(hub: &Plane, name: &str) -> Result<String, Error> {
     Ok(String::new())
 }
 
-/// A cell that leaves.
+/// A leave that goes on.
 pub(super) struct Leaving<'a> {
     pub(super) cell: Cell<'a>,
     /// The mark of its objects.
@@ -150,13 +231,18 @@ pub(super) struct Leaving<'a> {
     /// How long to wait for others.
     pub(super) wait: Duration,
     kinds: Vec<KindManifests>,
-    /// Titles of accounts at the member that joins under other names have made.
+    /// True if the Cluster and its agent are another program's, and stay.
+    keeps_cluster: bool,
+    /// Titles of accounts at the member that joins under other names have made, and of its other Clusters.
     others: Vec<String>,
 }
 
 impl Leaving<'_> {
     async fn take(&mut self, step: Step) -> Result<(), Error> {
         let name = self.cell.name;
+        if matches!(step, Step::Program | Step::Member) {
+            self.find_others().await?;
+        }
         match step {
             Step::Program if self.others.is_empty() => {
                 let mut objects = agent::objects("", "", "", name, &self.kinds)?;
@@ -168,6 +254,7 @@ impl Leaving<'_> {
             }
             Step::Program => Ok(()),
             Step::Credential => self.clear_hub(vec![credential::account_object(name)]).await,
+            Step::Agent | Step::AgentRights if self.keeps_cluster => Ok(()),
             Step::Agent => match self.cluster.filter(|_| self.cell.mode == SyncMode::Pull) {
                 Some(cluster) => self.agent(cluster).await,
                 None => Ok(()),
@@ -184,6 +271,19 @@ impl Leaving<'_> {
             }
             Step::Member => self.member().await,
         }
+    }
+
+    /// Looks whether the member is another cell's, too: the program, definitions and roles are then that cell's, with the same mark.
+    async fn find_others(&mut self) -> Result<(), Error> {
+        let (name, id) = (self.cell.name, self.cell.id);
+        if let Some(member) = &self.member {
+            self.others = check_member(member, &self.hub.id().await?, Some(name)).await?;
+        }
+        let clusters = self.hub.clusters().await?;
+        let others = clusters.iter().map(Cluster);
+        let others = others.filter(|other| !id.is_empty() && other.id() == id && other.name() != name);
+        self.others.extend(others.map(|other| title(other.0)));
+        Ok(())
     }
 
     /// Takes our objects on the hub away.
@@ -203,6 +303,12 @@ impl Leaving<'_> {
         let Some(cluster) = self.cluster else {
             return Ok(());
         };
+        if self.keeps_cluster {
+            return match drain::releasing_patch(cluster) {
+                Some(patch) => self.executor.run(&self.hub, Verb::Merge, patch).await.map(drop),
+                None => Ok(()),
+            };
+        }
         if !cluster.is_going() {
             self.executor
                 .run(&self.hub, Verb::Delete, cluster.0.clone())
@@ -321,14 +427,16 @@ mod tests {
     #[test]
     fn another_programs_cluster_and_another_member_are_refused() {
         let ours = cluster("dfw-1", "1", None);
-        assert_eq!(may_leave(Cluster(&ours), false), Ok(()));
+        assert_eq!(may_leave(Cluster(&ours), ForeignCluster::Refuse), Ok(()));
         let mut foreign = ours.clone();
         foreign["metadata"]["annotations"] = json!({});
         assert_eq!(
-            may_leave(Cluster(&foreign), false).unwrap_err().kind,
+            may_leave(Cluster(&foreign), ForeignCluster::Refuse)
+                .unwrap_err()
+                .kind,
             Kind::Refused
         );
-        assert_eq!(may_leave(Cluster(&foreign), true), Ok(()));
+        assert_eq!(may_leave(Cluster(&foreign), ForeignCluster::Delete), Ok(()));
         assert_eq!(same_member(Cluster(&ours), "1"), Ok(()));
         let other = same_member(Cluster(&ours), "2").unwrap_err();
         assert_eq!(other.kind, Kind::Refused);

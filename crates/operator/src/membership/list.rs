@@ -131,11 +131,9 @@ mod tests {
     fn each_cluster_of_the_hub_is_a_row() {
         let mut foreign = cluster("dfw-1", "1", Some("DFW"));
         foreign["metadata"]["annotations"] = json!({});
-        let clusters = [
-            cluster("dfw-2", "2", Some("DFW")),
-            foreign,
-            cluster("lhr-1", "3", None),
-        ];
+        let mut by_role = cluster("lhr-1", "3", None);
+        by_role["metadata"]["labels"] = json!({"fedgate.dev/made-by": "provisioner"});
+        let clusters = [cluster("dfw-2", "2", Some("DFW")), foreign, by_role];
         let now = "2026-01-01T02:00:00Z".parse().unwrap();
         let rows = rows(&clusters, &[binding(&["dfw-1"], &[])], now);
         assert_eq!(
@@ -143,7 +141,7 @@ mod tests {
             "NAME    CITY   OPEN    READY   MODE   BINDINGS   CELLS-IN-CITY   MADE-BY   AGE\n\
              dfw-1   DFW    true    True    Push   1          2               other     2h\n\
              dfw-2   DFW    true    True    Push   0          2               command   2h\n\
-             lhr-1   -      false   True    Push   0          0               role      2h\n"
+             lhr-1   -      false   True    Push   0          0               provisioner   2h\n"
         );
         let json = document("Cell", &COLUMNS, &rows);
         assert_eq!(json["items"][0]["cellsInCity"], "2");

@@ -1,5 +1,5 @@
-//! Membership of cells and projects: the work that an administrator would do by hand, as commands and, later, as a role
-//! (contract: provisioning.md §5 to §8).
+//! Membership of cells and projects: the work that an administrator would do by hand, as commands and, for Cells, by the role
+//! `fedgate provisioner` (contract: provisioning.md §5 to §10).
 //!
 //! [`change`], [`cluster`], [`mode`], [`registration`], [`pull`], [`certificate`], [`agent`] and [`usage`] decide, as functions
 //! of values. [`plane`] and [`wait`] read, [`executor`] is the only writer. `join`, `drain` and `leave` are lists of steps: each proves
@@ -13,15 +13,15 @@ pub mod certificate;
 pub mod change;
 pub mod cluster;
 pub mod credential;
-mod drain;
+pub mod drain;
 mod enrol;
 pub mod error;
 pub mod executor;
 mod file;
 mod issue;
-mod join;
+pub mod join;
 pub mod kubeconfig;
-mod leave;
+pub mod leave;
 mod list;
 pub mod mode;
 mod moves;
@@ -44,7 +44,7 @@ use fedgate_terminal::{
     write::{complain, say},
 };
 use plane::Plane;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{fmt, process::ExitCode};
 
 /// Runs `fedgate cells` and prints its error.
@@ -121,6 +121,28 @@ fn without_crds(mut objects: Vec<Value>, skip_crds: bool) -> Vec<Value> {
 fn load_kinds(args: &KindsArgs) -> Result<Kinds, Error> {
     let kinds = Kinds::load(&args.builtin_kinds, args.interpreters.as_deref());
     kinds.map_err(|error| Error::usage(format!("{}: {error}", error.flag())))
+}
+
+/// Fails if the hub has a Cell of this name, because the provisioner would undo the changes of a command.
+async fn refuse_cell(hub: &Plane, name: &str) -> Result<(), Error> {
+    let kind = plane::kind("fedgate.dev/v1alpha1", "Cell");
+    let cell = json!({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}});
+    let live = match hub.live(&cell).await {
+        // A hub without the kind may answer either, and has no Cells.
+        Err(error)
+            if matches!(error.kind, Kind::NotFound | Kind::Forbidden) && !hub.serves(&kind).await? =>
+        {
+            None
+        }
+        live => live?,
+    };
+    if live.is_none_or(|cell| change::is_going(&cell)) {
+        return Ok(());
+    }
+    let what = format!("cell {name} is managed by Cell {name} of the hub");
+    Err(Error::refused(what).next(format!(
+        "kubectl edit cells.fedgate.dev {name}, or delete it, with the kubeconfig of the hub"
+    )))
 }
 
 async fn open_hub(args: &HubArgs) -> Result<Plane, Error> {

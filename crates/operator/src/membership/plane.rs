@@ -6,21 +6,33 @@ use super::{
     kubeconfig::Server,
 };
 use fedgate_api::keys::HUB_IDENTITY;
-use fedgate_engine::executor::FIELD_MANAGER;
-use fedgate_kubeconfig::{LoadError, client_cause, load};
+use fedgate_engine::{
+    executor::FIELD_MANAGER,
+    plane::kubeconfig::{Credential, Rules},
+};
+use fedgate_kubeconfig::{LoadError, Loaded, Requests, client_cause, load, load_text};
 use fedgate_terminal::error::{Error, Kind};
+use http::Response;
+use http_body_util::Limited;
+use hyper::body::Incoming;
 use kube::{
     Api, Client,
     api::{
         ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
     },
+    client::ClientBuilder,
     core::GroupVersionKind,
 };
 use serde_json::{Value, json};
 use std::{error::Error as _, path::Path, time::Duration};
+use tower::{ServiceBuilder, timeout::TimeoutLayer};
 
 /// Time for one connection, and for a silent answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Time for the head of an answer of a server that is not trusted.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Longest answer of such a server, in bytes: a page of a list, or a whole watch.
+const LARGEST: usize = 64 << 20;
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
 
@@ -34,6 +46,8 @@ pub struct Plane {
     /// PEM bundle of the server's authority.
     pub authority: Vec<u8>,
     client: Client,
+    /// True if the server may hurt others by its answers: time and size of answers are limited.
+    pub(super) is_limited: bool,
 }
 
 /// The kind of objects with this API version and kind.
@@ -42,22 +56,38 @@ pub fn kind(api_version: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
+/// The client of a server, with limits for its answers or without.
+pub(super) fn built(client: ClientBuilder<Requests>, is_limited: bool) -> Client {
+    if !is_limited {
+        return client.build();
+    }
+    let limits = ServiceBuilder::new()
+        .map_response(|answer: Response<Incoming>| answer.map(|body| Limited::new(body, LARGEST)))
+        .layer(TimeoutLayer::new(ANSWER));
+    client.with_layer(&limits).build()
+}
+
 impl Plane {
     /// The id of the cluster: UID of its namespace kube-system.
     pub async fn id(&self) -> Result<String, Error> {
-        self.id_if_any().await?.ok_or_else(|| {
+        self.system().await?.ok_or_else(|| {
             Error::failed(format!("{} has no namespace kube-system", self.title))
                 .next("wait until the cluster is up, then run the command again")
         })
     }
 
+    /// UID of namespace kube-system.
+    async fn system(&self) -> Result<Option<String>, Error> {
+        let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HUB_IDENTITY}});
+        let found = self.live(&system).await?;
+        Ok(found.and_then(|found| found["metadata"]["uid"].as_str().map(str::to_owned)))
+    }
+
     /// The identity of the plane; `None` without that namespace, or if this user may not read it.
     pub async fn id_if_any(&self) -> Result<Option<String>, Error> {
-        let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HUB_IDENTITY}});
-        match self.live(&system).await {
-            Ok(found) => Ok(found.and_then(|found| found["metadata"]["uid"].as_str().map(str::to_owned))),
+        match self.system().await {
             Err(error) if error.kind == Kind::Forbidden => Ok(None),
-            Err(error) => Err(error),
+            found => found,
         }
     }
 
@@ -70,6 +100,28 @@ impl Plane {
                 .next("give a kubeconfig with a server, a certificate authority and an administrator's credential")
         };
         let loaded = load(Some(path), context, true).await;
+        Self::of(title, loaded, false, unusable)
+    }
+
+    /// Reads a kubeconfig of a Secret. Sends no request. A server that answers nothing for [`ANSWER`], or more than
+    /// [`LARGEST`] at a time, fails the request.
+    ///
+    /// # Errors
+    /// If the kubeconfig names files, runs a plugin or uses plain http (contract: federation.md §3.2), or lacks an authority.
+    pub async fn of_text(title: &str, text: &[u8], rules: Rules) -> Result<Self, Error> {
+        let unusable =
+            |cause: String| Error::usage(format!("{title}: its kubeconfig cannot be used")).because(cause);
+        Credential::from_secret("kubeconfig", "kubeconfig", text, rules)
+            .map_err(|error| unusable(error.to_string()))?;
+        Self::of(title, load_text(text).await, true, unusable)
+    }
+
+    fn of(
+        title: &str,
+        loaded: Result<Loaded, LoadError>,
+        is_limited: bool,
+        unusable: impl Fn(String) -> Error,
+    ) -> Result<Self, Error> {
         let loaded = loaded.map_err(|error| unusable(told(&error)))?;
         let missing = || unusable("its cluster has no certificate-authority".to_owned());
         let authority = loaded.authority.ok_or_else(missing)?;
@@ -78,11 +130,13 @@ impl Plane {
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client = fedgate_kubeconfig::client(&config);
         let client = client.map_err(|error| unusable(client_cause(&error, &config)))?;
+        let client = built(client, is_limited);
         Ok(Self {
             title: title.to_owned(),
             server,
             authority,
-            client: client.build(),
+            client,
+            is_limited,
         })
     }
 
@@ -137,7 +191,7 @@ impl Plane {
     }
 
     /// True if the plane's discovery names the kind.
-    async fn serves(&self, kind: &ApiResource) -> Result<bool, Error> {
+    pub(super) async fn serves(&self, kind: &ApiResource) -> Result<bool, Error> {
         let unknown = |error: kube::Error| {
             let what = format!("find out whether {} are served", kind.plural);
             let error = self.error(&error, &what);
@@ -186,17 +240,40 @@ impl Plane {
         namespace: &str,
         labels: &str,
     ) -> Result<Vec<Value>, Error> {
-        let mut all = Vec::new();
+        self.list_matching(kind, namespace, labels, |_| true).await
+    }
+
+    /// Those of the objects of [`Plane::list_in`] that match. The others are not kept.
+    pub async fn list_matching(
+        &self,
+        kind: &ApiResource,
+        namespace: &str,
+        labels: &str,
+        matches: impl Fn(&Value) -> bool,
+    ) -> Result<Vec<Value>, Error> {
+        let (mut all, mut bytes) = (Vec::new(), 0);
         let mut params = ListParams::default().labels(labels).limit(PAGE);
         loop {
             let page = self.api(kind, namespace).list(&params).await;
             let page = page.map_err(|error| self.error(&error, &format!("list {}", kind.plural)))?;
-            all.extend(page.items.iter().map(|object| {
+            let found = page.items.iter().map(|object| {
                 let mut found = value(object, &Value::Null);
                 found["apiVersion"] = kind.api_version.clone().into();
                 found["kind"] = kind.kind.clone().into();
                 found
-            }));
+            });
+            let found: Vec<Value> = found.filter(&matches).collect();
+            if self.is_limited {
+                bytes += found.iter().map(|object| object.to_string().len()).sum::<usize>();
+            }
+            all.extend(found);
+            if bytes > LARGEST {
+                let what = format!(
+                    "{} lists {} of more than {LARGEST} bytes",
+                    self.title, kind.plural
+                );
+                return Err(Error::failed(what));
+            }
             let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) else {
                 return Ok(all);
             };
@@ -323,6 +400,7 @@ mod tests {
             server: String::new(),
             authority: Vec::new(),
             client: Client::new(service, "default"),
+            is_limited: false,
         }
     }
 

@@ -129,7 +129,7 @@ async fn exchange(
         let (name, uid) = (field("name"), field("uid"));
         let token = token::issue(plane, ACCOUNT, args.lifetime, Some((&name, &uid))).await?;
         let server = plane.at(server);
-        token::prove(&plane.title, server, &token, ACCOUNT).await?;
+        token::prove(plane, server, &token, ACCOUNT).await?;
         kubeconfig::with_token(&args.name, server, ACCOUNT.name, &token)?
     } else {
         String::new()

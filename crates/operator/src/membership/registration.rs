@@ -89,7 +89,8 @@ pub fn find<'a>(name: &str, id: &str, adopt: bool, clusters: &'a [Value]) -> Res
         let other = other.name();
         return Err(
             Error::refused(format!("this member is Cluster {other} of the hub already"))
-                .because("DuplicateMember: two Clusters of one member would both deliver to it")
+                .reason("DuplicateMember")
+                .because("two Clusters of one member would both deliver to it")
                 .next(format!(
                     "give the kubeconfig of another cluster, or: fedgate cells leave {other}"
                 )),
@@ -114,10 +115,10 @@ pub fn find<'a>(name: &str, id: &str, adopt: bool, clusters: &'a [Value]) -> Res
         (true, false) => {
             let what = format!("Cluster {name} is of another member, with id {}", cluster.id());
             let next = format!("check --cell-kubeconfig, choose another name, or: fedgate cells leave {name}");
-            Err(Error::refused(what).because("MemberReplaced").next(next))
+            Err(Error::refused(what).reason("MemberReplaced").next(next))
         }
         (false, true) if adopt || cluster.is_adopted() => Ok(Found::Adopted(cluster)),
-        (false, _) => Err(foreign(&format!("Cluster {name}")).because("NameTaken").next(
+        (false, _) => Err(foreign(&format!("Cluster {name}")).reason("NameTaken").next(
             "choose another name; or, if it is the same member, --adopt without --mode to use it with the credential or agent \
              that it has",
         )),

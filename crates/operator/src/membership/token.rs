@@ -3,7 +3,7 @@
 use super::{
     error::of_request,
     kubeconfig::{self, Server},
-    plane::{Plane, told},
+    plane::{Plane, built, told},
 };
 use fedgate_kubeconfig::load_text;
 use fedgate_terminal::{error::Error, write::say};
@@ -76,14 +76,14 @@ fn shortened(token: &str, asked: Duration) -> Option<String> {
     })
 }
 
-/// The user that a kubeconfig logs in as.
-pub async fn user_of(kubeconfig: &str, plane: &str) -> Result<String, Error> {
+/// The user that a kubeconfig logs in as. The answers of a server that `is_limited` are limited as those of its [`Plane`].
+pub async fn user_of(kubeconfig: &str, plane: &str, is_limited: bool) -> Result<String, Error> {
     let what = format!("{plane} does not accept the new credential");
     let failed = |cause: String| Error::failed(&what).because(cause);
     let loaded = load_text(kubeconfig.as_bytes()).await;
     let loaded = loaded.map_err(|error| failed(told(&error)))?;
     let client = fedgate_kubeconfig::client(&loaded.config).map_err(|error| failed(error.to_string()))?;
-    let reviews: Api<SelfSubjectReview> = Api::all(client.build());
+    let reviews: Api<SelfSubjectReview> = Api::all(built(client, is_limited));
     let post = PostParams::default();
     let review = reviews.create(&post, &SelfSubjectReview::default()).await;
     let review =
@@ -93,10 +93,16 @@ pub async fn user_of(kubeconfig: &str, plane: &str) -> Result<String, Error> {
 }
 
 /// Fails unless the server accepts the token as the account's.
-pub async fn prove(title: &str, server: Server<'_>, token: &str, account: Account<'_>) -> Result<(), Error> {
+pub async fn prove(
+    plane: &Plane,
+    server: Server<'_>,
+    token: &str,
+    account: Account<'_>,
+) -> Result<(), Error> {
+    let title = &plane.title;
     let kubeconfig = kubeconfig::with_token("plane", server, account.name, token)?;
     let at = format!("{title} at {}", server.url);
-    let user = user_of(&kubeconfig, &at).await?;
+    let user = user_of(&kubeconfig, &at, plane.is_limited).await?;
     let wanted = account.user();
     if user == wanted {
         return Ok(());

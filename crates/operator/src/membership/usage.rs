@@ -168,9 +168,18 @@ pub fn first(names: &[String]) -> String {
 
 /// Reads the bindings of the hub.
 pub async fn list_bindings(hub: &Plane) -> Result<Vec<Value>, Error> {
+    bindings_that(hub, |_| true).await
+}
+
+/// Reads the bindings of the hub that name a cell.
+pub async fn bindings_of_cell(hub: &Plane, cell: &str) -> Result<Vec<Value>, Error> {
+    bindings_that(hub, |binding| names_cell(binding, cell)).await
+}
+
+async fn bindings_that(hub: &Plane, matches: impl Fn(&Value) -> bool) -> Result<Vec<Value>, Error> {
     let mut all = Vec::new();
     for kind in bindings() {
-        all.extend(hub.list(&kind, "").await?);
+        all.extend(hub.list_matching(&kind, "", "", &matches).await?);
     }
     Ok(all)
 }
@@ -182,7 +191,7 @@ pub async fn read(
     member: Option<&Plane>,
     kinds: &[FederatedKind],
 ) -> Result<Vec<String>, Error> {
-    let bindings = list_bindings(hub).await?;
+    let bindings = bindings_of_cell(hub, cell).await?;
     let (mut written, mut at_member) = (Vec::new(), Vec::new());
     for kind in write_backs(kinds) {
         written.extend(hub.list_if_served(kind, &format!("{CELL}={cell}")).await?);

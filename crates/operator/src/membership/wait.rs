@@ -72,7 +72,8 @@ pub async fn until<T>(
     }
 }
 
-/// Waits until there is none of the objects that `left` names; `missing` is the error for their names.
+/// Waits until there is none of the objects that `left` names; `missing` is the error for their names. Without time it looks once, and
+/// keeps only those objects.
 pub async fn until_none(
     plane: &Plane,
     watched: Watched<'_>,
@@ -89,6 +90,12 @@ pub async fn until_none(
             Err(missing(&names))
         }
     };
+    if limit.is_zero() {
+        let (kind, namespace, config) = watched;
+        let labels = config.label_selector.unwrap_or_default();
+        let is_left = |object: &Value| left(object).is_some();
+        return test(&plane.list_matching(&kind, namespace, &labels, is_left).await?);
+    }
     until(plane, watched, limit, test).await
 }
 
