@@ -1,8 +1,8 @@
 //! fedgate: a federation gateway for Karmada.
 //!
 //! Tenants write to their own project control planes; fedgate syncs their specs to a Karmada hub, and returns status
-//! and the cells' Instances. This package wires the others together: `fedgate_gateway`, `fedgate_cell` and `fedgate_returns` are
-//! the roles, `fedgate_views` answers for the gateway what operators ask, `fedgate_operator` has their commands, and `fedgate_admin`
+//! and the cells' Instances. This package wires the others together: `fedgate_gateway`, `fedgate_cell`, `fedgate_returns` and
+//! `fedgate_provisioner` are the roles, `fedgate_views` answers for the gateway what operators ask, `fedgate_operator` has their commands, and `fedgate_admin`
 //! serves the administrative address.
 //!
 //! * [`config`]: the flags of the roles. [`commands`]: the command line.

@@ -61,6 +61,11 @@ fn the_flags_are_those_of_the_executable() {
             "returns",
             "Sends the Secrets that objects at a member name back to the hub.",
         ),
+        (
+            "provisioner.md",
+            "provisioner",
+            "Makes clusters cells of a city, as the Cells of the hub say.",
+        ),
     ] {
         let flags = commands::role_flags(role);
         check(
@@ -75,8 +80,8 @@ fn the_commands_are_those_of_the_executables() {
     let table = commands::other_commands(&[DeveloperCommand::command()]);
     let text = format!(
         "# Commands of operators and developers\n\n\
-         The roles have pages of their own: [`fedgate gateway`](gateway.md), [`fedgate cell`](cell.md) and \
-         [`fedgate returns`](returns.md). Tenants use \
+         The roles have pages of their own: [`fedgate gateway`](gateway.md), [`fedgate cell`](cell.md), \
+         [`fedgate returns`](returns.md) and [`fedgate provisioner`](provisioner.md). Tenants use \
          [`kubectl compute`](compute/README.md).\n\n{table}"
     );
     check("commands.md", &text);

@@ -68,6 +68,12 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             let result = process::run_returns(*args, shutdown).await;
             Ok(ended("the returns of the member", result))
         }
+        Command::Provisioner(args) => {
+            args.process.check()?;
+            let shutdown = begin(&args.process)?;
+            let result = process::run_provisioner(*args, shutdown).await;
+            Ok(ended("the provisioner", result))
+        }
         Command::Doctor(args) => doctor_report(args).await,
         Command::Status(args) => Ok(client::status(&args).await),
         Command::Stuck(args) => Ok(client::stuck(&args).await),

@@ -6,7 +6,7 @@ mod tables;
 pub use flags::chart_flags;
 pub use tables::{other_commands, role_flags};
 
-use crate::config::{self, CellArgs, GatewayArgs, ReturnsArgs};
+use crate::config::{self, CellArgs, GatewayArgs, ProvisionerArgs, ReturnsArgs};
 use clap::{Args, Parser, ValueEnum};
 use fedgate_operator::{
     args::KindsArgs,
@@ -33,6 +33,8 @@ pub enum Command {
     Cell(Box<CellArgs>),
     /// At a member: send the Secrets that objects living there name back to the hub.
     Returns(Box<ReturnsArgs>),
+    /// Beside the hub: register the clusters of Cells with Karmada, drain them, and take them away again.
+    Provisioner(Box<ProvisionerArgs>),
     /// Check hub, projects and cells for all requirements of fedgate; each line has its next step, and nothing is written.
     Doctor(DoctorArgs),
     /// Show the state of planes, delivery, stuck objects and cells, the worst first.

@@ -5,9 +5,9 @@ use clap::{Arg, CommandFactory};
 use std::fmt::Write;
 
 /// The commands with their own table.
-const ROLES: [&str; 3] = ["gateway", "cell", "returns"];
+const ROLES: [&str; 4] = ["gateway", "cell", "returns", "provisioner"];
 
-/// The flags of `fedgate gateway`, `cell` or `returns` as a Markdown table.
+/// The flags of a role, such as `fedgate gateway`, as a Markdown table.
 pub fn role_flags(role: &str) -> String {
     let mut table = header("flag");
     let all = Command::command();

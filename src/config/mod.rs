@@ -3,11 +3,13 @@
 mod cell;
 mod process;
 mod projects;
+mod provisioner;
 mod returns;
 
 pub use cell::{CellArgs, Quota};
 pub use process::ProcessArgs;
 pub use projects::{ProjectArgs, ProjectMode};
+pub use provisioner::ProvisionerArgs;
 pub use returns::ReturnsArgs;
 
 use clap::{Args, ValueEnum};

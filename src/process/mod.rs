@@ -1,9 +1,10 @@
 //! The process around a role: connections, checks at the start, the Lease, the administrative address, the shutdown.
 
 mod cell;
+mod provisioner;
 mod returns;
 
-pub use self::{cell::run_cell, returns::run_returns};
+pub use self::{cell::run_cell, provisioner::run_provisioner, returns::run_returns};
 
 use crate::config::{self, AdminAuth, GatewayArgs, ProcessArgs};
 use anyhow::anyhow;

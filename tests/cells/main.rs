@@ -23,6 +23,7 @@ mod membership;
 mod operator;
 mod outage;
 mod pods;
+mod provisioner;
 mod pull;
 mod quota;
 #[allow(dead_code, reason = "the tests of the commands have it, used here in part")]
@@ -75,6 +76,7 @@ fn alone() -> Vec<Vec<Trial>> {
             crashes::lone_trials,
             compute::lone_trials,
             membership::lone_trials,
+            provisioner::lone_trials,
             pull::lone_trials,
             pull::adopted::lone_trials,
             pull::killed::lone_trials,

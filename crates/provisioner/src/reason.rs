@@ -1,0 +1,196 @@
+//! Why a step of a Cell is not reached, and why the role writes.
+
+use fedgate_engine::message::clean;
+use fedgate_terminal::error::{Error, Kind};
+
+fedgate_engine::labels! {
+    /// Why the role writes a Cell: the label `reason` of `fedgate_writes_total`.
+    pub enum WriteReason: fedgate_engine::plan::ReasonLabel {
+        /// The finalizer is missing, without which nothing is written for a Cell.
+        AddFinalizer = "cell_add_finalizer",
+        /// The conditions have changed.
+        Status = "cell_status",
+        /// Nothing is left of a deleted Cell.
+        RemoveFinalizer = "cell_remove_finalizer",
+    }
+}
+
+/// The time of the next run after a step that is not reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// It is under way, or another program works on it: the role looks again every few seconds.
+    Waiting,
+    /// A request failed: the role tries again, more and more slowly.
+    Retry,
+    /// Another has what the Cell wants: the role looks again every five minutes.
+    Conflict,
+    /// An operator has to change the Cell, its Secret, or annotation `fedgate.dev/retry`.
+    Terminal,
+}
+
+macro_rules! reasons {
+    ($($reason:ident $class:ident $meaning:literal $next:literal)*) => {
+        /// The reason of a condition that is not True.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Reason {
+            $(#[doc = $meaning] $reason,)*
+        }
+
+        impl Reason {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$reason),*];
+
+            /// The word on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$reason => stringify!($reason),)*
+                }
+            }
+
+            /// Reads the wire form; `None` for another word.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|reason| reason.as_str() == text)
+            }
+
+            /// True if the Cell's spec asks for it: nothing is wrong.
+            pub const fn is_asked_for(self) -> bool {
+                matches!(self, Self::Cordoned | Self::Drained)
+            }
+
+            /// The time of the next run.
+            pub const fn class(self) -> Class {
+                match self {
+                    $(Self::$reason => Class::$class,)*
+                }
+            }
+
+            /// The next step of an operator; empty if there is none.
+            pub const fn next(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $next,)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    SecretMissing Terminal "The Secret with the cluster's kubeconfig is not there."
+        "create it, with key kubeconfig and annotation fedgate.dev/cells"
+    NotForThisCell Terminal "The Secret does not name the Cell."
+        "annotate the Secret with fedgate.dev/cells=<names of Cells>"
+    BadKubeconfig Terminal "The kubeconfig is refused: certificates and keys must be inline, and plugins and plain http are not allowed."
+        "correct the Secret"
+    NameTaken Conflict "A Cluster of the name exists that neither fedgate nor an operator has given to the Cell."
+        "choose another name; or annotate the Cluster with fedgate.dev/adopt=<its name>"
+    DuplicateMember Conflict "The cluster is a Cluster of the hub already."
+        "delete one of the two Cells, or give the kubeconfig of another cluster"
+    MemberReplaced Conflict "The kubeconfig leads to another cluster than that of the Cell."
+        "correct the Secret; or delete the Cell with fedgate.dev/abandon=<its name>, and make it anew"
+    AnotherHub Conflict "The cluster belongs to another hub."
+        "let it leave that hub; if this hub takes its place, take annotation fedgate.dev/hub off the account or Secret at the cluster"
+    InvalidSpec Terminal "A field of the Cell contradicts an object that exists; the message says which."
+        "correct the Cell"
+    FieldConflict Conflict "Another program owns a field of an object of the cell."
+        "let it give the field up"
+    NarrowUnsupported Terminal "The cluster has no admission policies, which limit Karmada's account."
+        "upgrade the cluster, or set spec.register.rights to Full"
+    MemberUnreachable Retry "The cluster does not answer."
+        "check the address in its kubeconfig, the network and the cluster itself"
+    MemberForbidden Retry "The cluster refuses the credential, or its user has too few rights."
+        "renew the Secret, with a kubeconfig of an administrator"
+    Forbidden Retry "A plane refuses a credential or a right; the message names it."
+        "renew the credential, or grant the right"
+    Unreachable Retry "A request to the hub or the cluster fails; the message says which."
+        "check the address, the network and the server itself"
+    TokenPending Waiting "The cluster has not made the token of Karmada's account yet."
+        "look whether serviceaccount-token-controller runs in the cluster's kube-controller-manager"
+    CertificatePending Waiting "The hub has not signed the certificate of karmada-agent yet."
+        "kubectl certificate approve, as the message says"
+    AgentNotAvailable Waiting "The program of the cell does not renew its Lease."
+        "read its Pod's log in Namespace fedgate-system of the cluster"
+    KindsMissing Waiting "Karmada does not find all federated kinds at the cluster yet."
+        "kubectl describe clusters.cluster.karmada.io, with the kubeconfig of the hub: status.apiEnablements"
+    ClusterNotReady Waiting "Karmada does not call the Cluster Ready yet."
+        "kubectl describe clusters.cluster.karmada.io, with the kubeconfig of the hub"
+    Waiting Waiting "The step is under way."
+        ""
+    Cordoned Waiting "The cell takes no new deployments, because spec.state says so."
+        ""
+    Drained Waiting "The cell is drained or to be drained, because spec.state says so."
+        ""
+    Leaving Waiting "The Cell is being deleted, and with it the objects that were made for its cell."
+        ""
+    LastCellOfCity Waiting "No other usable cell of the city could run the deployments of the cell."
+        "make another cell of the city; or annotate the Cell with fedgate.dev/allow-outage=<its name>"
+    OthersNotHealthy Waiting "Other cells of the city do not run the deployments of the cell yet."
+        ""
+    Emptying Waiting "The cell still has objects; its program and Karmada delete them."
+        "keep the program of the cell running; or annotate the Cell with fedgate.dev/abandon=<its name>"
+}
+
+/// Why a step is not reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The reason of the condition.
+    pub reason: Reason,
+    /// The message of the condition.
+    pub message: String,
+}
+
+impl Problem {
+    /// A problem. The message has the next step of the reason.
+    pub fn new(reason: Reason, what: impl Into<String>) -> Self {
+        let mut message = clean(&what.into()).into_string();
+        if !reason.next().is_empty() {
+            message = format!("{message}; next: {}", reason.next());
+        }
+        Self { reason, message }
+    }
+
+    /// The problem of an error. Its reason is the error's own, or else follows from the error's kind; `on_timeout` is the reason after a
+    /// timeout.
+    pub fn of(error: &Error, on_timeout: Reason) -> Self {
+        let named = error.reason.and_then(Reason::parse);
+        let of_kind = || match error.kind {
+            Kind::TimedOut => on_timeout,
+            Kind::Stale => Reason::Waiting,
+            Kind::Refused | Kind::Usage => Reason::InvalidSpec,
+            Kind::Conflict => Reason::FieldConflict,
+            Kind::Forbidden => Reason::Forbidden,
+            _ => Reason::Unreachable,
+        };
+        let what = match &error.cause {
+            Some(cause) => format!("{}: {cause}", error.what),
+            None => error.what.clone(),
+        };
+        Self::new(named.unwrap_or_else(of_kind), what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_label_is_a_word_of_its_own() {
+        WriteReason::check_words();
+    }
+
+    #[test]
+    fn an_error_gives_its_word_or_that_of_its_kind_and_says_the_next_step() {
+        let refused = Error::refused("this member is Cluster x").reason("DuplicateMember");
+        let problem = Problem::of(&refused, Reason::Waiting);
+        assert_eq!(problem.reason, Reason::DuplicateMember);
+        assert_eq!(
+            problem.message,
+            "this member is Cluster x; next: delete one of the two Cells, or give the kubeconfig of another cluster"
+        );
+        let of = |error: &Error| Problem::of(error, Reason::Emptying).reason;
+        assert_eq!(of(&Error::timed_out("x")), Reason::Emptying);
+        assert_eq!(of(&Error::refused("x")), Reason::InvalidSpec);
+        assert_eq!(of(&Error::new(Kind::Conflict, "x")), Reason::FieldConflict);
+        assert_eq!(of(&Error::new(Kind::Forbidden, "x")), Reason::Forbidden);
+        assert_eq!(of(&Error::failed("x")), Reason::Unreachable);
+    }
+}
