@@ -240,7 +240,7 @@ async fn start_program(new: &NewCell) {
     new.role.start().await;
 }
 
-/// What the role does is not undone by a command.
+/// A command undoes nothing that the role does.
 async fn refused_to_commands(new: &NewCell) {
     let (name, city) = NEW;
     let both = [
@@ -374,7 +374,6 @@ async fn p07_what_another_has_is_neither_taken_nor_taken_away(case: Case) {
         home.create(&SECRET, SECRETS, secret(ALPHA, &new.project, Some("*")))
             .await;
         not_of_a_command(&case, &new, &provisioner).await;
-        home.delete(&SECRET, SECRETS, ALPHA).await;
         case.hub.create(&CELL, "", of_operator(NEW.0)).await;
         says(&case.hub, "Ready", "True", "Ready").await;
         not_of_another_cell(&case, &new, &provisioner).await;
@@ -407,16 +406,21 @@ async fn not_of_a_command(case: &Case, new: &NewCell, provisioner: &Provisioner)
     let logs = [&case.suite.hub_log, &new.role.log, &case.suite.alpha_log];
     let marks = logs.map(AuditLog::mark);
     let mut mistaken = [of_operator(name), of_operator(name), of_operator(name)];
-    mistaken[0]["spec"]["provider"]["existing"]["kubeconfigSecret"] = json!(ALPHA);
-    mistaken[1]["spec"] = mistaken[0]["spec"].clone();
-    mistaken[1]["spec"]["state"] = json!("Drained");
-    mistaken[2]["spec"]["city"] = json!("LHR");
-    let reasons = ["MemberReplaced", "MemberReplaced", "InvalidSpec"];
+    mistaken[0]["spec"]["city"] = json!("LHR");
+    mistaken[1]["spec"]["provider"]["existing"]["kubeconfigSecret"] = json!(ALPHA);
+    mistaken[2]["spec"] = mistaken[1]["spec"].clone();
+    mistaken[2]["spec"]["state"] = json!("Drained");
+    let reasons = ["InvalidSpec", "MemberReplaced", "MemberReplaced"];
     for (cell, reason) in mistaken.into_iter().zip(reasons) {
         hub.create(&CELL, "", cell).await;
         let refused = says(hub, "Registered", "False", reason).await;
         let ready = crate::support::condition(&refused, "Ready").expect("it says whether it is ready");
         assert_eq!(ready["status"], "False", "{refused:#}");
+        if refused["spec"]["state"] == "Drained" {
+            // Nothing was written for the Cell, so that it goes without its Secret.
+            provisioner.home.delete(&SECRET, SECRETS, ALPHA).await;
+            says(hub, "Validated", "False", "SecretMissing").await;
+        }
         hub.delete(&CELL, "", name).await;
         hub.gone(&CELL, "", name, seconds(60)).await;
     }
@@ -458,7 +462,7 @@ async fn not_of_another_cell(case: &Case, new: &NewCell, provisioner: &Provision
     assert_eq!(marked(new).await, made);
 }
 
-/// What is at a cluster that does not answer is left only by an operator's word, and an Event says so.
+/// The objects at a cluster that does not answer are left only by an operator's word, and an Event says so.
 async fn p36_a_cell_whose_cluster_is_gone_waits_until_it_is_abandoned(case: Case) {
     let new = case.suite.new_cell().await;
     let provisioner = Provisioner::new(&case, &new).await;

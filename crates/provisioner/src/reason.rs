@@ -18,7 +18,7 @@ fedgate_engine::labels! {
 /// The time of the next run after a step that is not reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// It is under way, or another program works on it: the role looks again every few seconds.
+    /// The step is under way, or waits for another program: the role looks again every few seconds.
     Waiting,
     /// A request failed: the role tries again, more and more slowly.
     Retry,

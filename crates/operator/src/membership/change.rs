@@ -9,7 +9,7 @@ pub const MADE_BY: &str = "fedgate.dev/made-by";
 /// The maker of the objects of a cell: the value of [`MADE_BY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Maker {
-    /// These commands.
+    /// The commands `fedgate cells`.
     Command,
     /// The role `fedgate provisioner`. It takes over cells that a command has registered.
     Provisioner,

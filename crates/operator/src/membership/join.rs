@@ -504,8 +504,12 @@ impl<'a> Join<'a> {
                 "Cluster {name} is not usable after {} s: {pending}",
                 limit.as_secs()
             );
-            let served = pending.starts_with(NOT_SERVED);
-            let word = if served { "KindsMissing" } else { "ClusterNotReady" };
+            let lacks_kinds = pending.starts_with(NOT_SERVED);
+            let word = if lacks_kinds {
+                "KindsMissing"
+            } else {
+                "ClusterNotReady"
+            };
             Error::timed_out(what).reason(word).next(format!(
                 "kubectl describe clusters.cluster.karmada.io {name}; then run the command again: it goes on where it ended"
             ))

@@ -138,9 +138,9 @@ mod tests {
         let rows = rows(&clusters, &[binding(&["dfw-1"], &[])], now);
         assert_eq!(
             table(&COLUMNS, NARROW, &rows),
-            "NAME    CITY   OPEN    READY   MODE   BINDINGS   CELLS-IN-CITY   MADE-BY   AGE\n\
-             dfw-1   DFW    true    True    Push   1          2               other     2h\n\
-             dfw-2   DFW    true    True    Push   0          2               command   2h\n\
+            "NAME    CITY   OPEN    READY   MODE   BINDINGS   CELLS-IN-CITY   MADE-BY       AGE\n\
+             dfw-1   DFW    true    True    Push   1          2               other         2h\n\
+             dfw-2   DFW    true    True    Push   0          2               command       2h\n\
              lhr-1   -      false   True    Push   0          0               provisioner   2h\n"
         );
         let json = document("Cell", &COLUMNS, &rows);

@@ -243,7 +243,7 @@ impl Plane {
         self.list_matching(kind, namespace, labels, |_| true).await
     }
 
-    /// Those of the objects of [`Plane::list_in`] that match. The others are not kept.
+    /// The objects of [`Plane::list_in`] that match. Objects that do not match are not kept.
     pub async fn list_matching(
         &self,
         kind: &ApiResource,

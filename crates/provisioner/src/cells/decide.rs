@@ -168,17 +168,18 @@ impl LastRun {
         }
     }
 
-    /// The run that the status of an open cell stands for, and that counts for this time yet.
-    fn of_status(present: &Present<'_>, left: Duration, now: Now) -> Self {
-        let since = RESYNC_PERIOD.saturating_sub(left);
+    /// The run for which the status of an open cell stands; `None` if the steps must run.
+    pub fn of_status(s: &Snapshot, now: Now) -> Option<Self> {
+        let present = s.present()?;
+        let since = RESYNC_PERIOD.saturating_sub(present.status_valid_for(now)?);
         let mut report = Report::new(present.status.proven_at.as_ref().map_or(now.wall, |at| at.0));
         report.cluster.clone_from(&present.status.cluster);
-        Self {
+        Some(Self {
             inputs: present.inputs(),
             at: now.instant.checked_sub(since).unwrap_or(now.instant),
             report,
             failures: 0,
-        }
+        })
     }
 
     /// Time after the report at which the steps are taken again; `None` if only a change can help.
@@ -207,8 +208,6 @@ impl LastRun {
 pub enum Decision {
     /// Nothing is to be done before a change, or this time.
     Wait(Requeue),
-    /// The status takes the place of a run; the Cell is to be decided on again with this.
-    Trust(Box<LastRun>),
     /// The steps have to run.
     RunSteps,
     /// A patch of the Cell.
@@ -220,12 +219,8 @@ pub fn decide(s: &Snapshot, last: Option<&LastRun>, now: Now) -> Decision {
     let Some(present) = s.present() else {
         return Decision::Wait(Requeue::AwaitChange);
     };
-    let has_run = last.is_some();
     let Some(last) = last.filter(|last| last.inputs == present.inputs()) else {
-        let valid = present.status_valid_for(now).filter(|_| !has_run);
-        return valid.map_or(Decision::RunSteps, |left| {
-            Decision::Trust(Box::new(LastRun::of_status(&present, left, now)))
-        });
+        return Decision::RunSteps;
     };
     let has_finalizer = present.row.digest.has_finalizer();
     match &last.report.end {

@@ -46,7 +46,7 @@ impl Reconciler for Cells {
 
     fn end(&self, ctx: &Context<'_>, key: &Key, session: Option<LastRun>) {
         // Another replica that leads may change the cluster.
-        if ctx.lease.may_write() && observe(&ctx.index.lock(), key).is_some_and(|s| s.cell.is_some()) {
+        if ctx.lease.may_write() && ctx.index.lock().cells.get("", &key.name).is_some() {
             self.memory.put(key, session);
         }
     }
@@ -55,15 +55,12 @@ impl Reconciler for Cells {
         let Some(snapshot) = observe(&run.ctx.index.lock(), run.key) else {
             return Step::End(Requeue::AwaitChange);
         };
-        let mut decision = decide(&snapshot, run.session.as_ref(), run.ctx.now());
-        if let Decision::Trust(last) = decision {
-            run.session = Some(*last);
-            decision = decide(&snapshot, run.session.as_ref(), run.ctx.now());
+        let now = run.ctx.now();
+        if run.session.is_none() {
+            run.session = LastRun::of_status(&snapshot, now);
         }
-        match decision {
+        match decide(&snapshot, run.session.as_ref(), now) {
             Decision::Wait(requeue) => Step::End(requeue),
-            // The status was trusted just now.
-            Decision::Trust(_) => Step::End(Requeue::AwaitChange),
             Decision::RunSteps => Step::Read(snapshot),
             Decision::Write(plan) => Step::Apply(*plan, snapshot),
         }

@@ -35,11 +35,11 @@ impl Step {
 /// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is reached.
+    /// The step is reached.
     Reached,
     /// The Cell does not ask for it.
     NotNeeded,
-    /// It is not reached.
+    /// The step is not reached.
     Missing(Problem),
 }
 

@@ -103,7 +103,8 @@ fn phase(present: &Present<'_>, report: &Report, conditions: &[Condition], is_re
 /// The time of the last report in which every step was reached.
 fn proven_at(present: &Present<'_>, report: &Report) -> Option<Time> {
     let had = &present.status.proven_at;
-    if report.problems().next().is_some() {
+    let is_whole = report.outcomes.iter().any(|(step, _)| *step == Step::Ready);
+    if !is_whole || report.problems().next().is_some() {
         return had.clone();
     }
     let is_recent = |had: &Time| {

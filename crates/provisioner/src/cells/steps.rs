@@ -319,9 +319,11 @@ impl Steps<'_> {
         let leaving = Problem::new(Reason::Leaving, "the Cell is being deleted");
         self.report.add(Step::Ready, Err(leaving));
         let is_abandoned = self.present.is_abandoned();
-        let ended = match member {
-            Err(problem) if !is_abandoned => Err(problem),
-            member => self.leave(member.ok().filter(|_| !is_abandoned)).await,
+        let ended = match (&self.present.status.cluster, member) {
+            // Nothing was written for the Cell.
+            (None, _) => Ok(()),
+            (Some(_), Err(problem)) if !is_abandoned => Err(problem),
+            (Some(found), member) => self.leave(found, member.ok().filter(|_| !is_abandoned)).await,
         };
         let left = "the Cell was deleted with fedgate.dev/abandon: its objects at the cluster stay, each with annotation \
                     fedgate.dev/cell-uid";
@@ -330,11 +332,7 @@ impl Steps<'_> {
         }
     }
 
-    async fn leave(&self, member: Option<Plane>) -> Result<(), Problem> {
-        let Some(found) = &self.present.status.cluster else {
-            // Nothing was written for the Cell.
-            return Ok(());
-        };
+    async fn leave(&self, found: &CellCluster, member: Option<Plane>) -> Result<(), Problem> {
         let is_abandoned = self.present.is_abandoned();
         if let Some(member) = &member {
             self.same_member(&member.id().await.map_err(|error| of_member(&error))?)?;

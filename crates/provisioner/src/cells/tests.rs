@@ -92,13 +92,10 @@ impl World {
 
     fn decide(&mut self) -> Decision {
         let s = observe(&self.index, &CellsIndex::key(CELL)).unwrap();
-        match decide(&s, self.last.as_ref(), self.now) {
-            Decision::Trust(last) => {
-                self.last = Some(*last);
-                decide(&s, self.last.as_ref(), self.now)
-            }
-            decision => decision,
+        if self.last.is_none() {
+            self.last = LastRun::of_status(&s, self.now);
         }
+        decide(&s, self.last.as_ref(), self.now)
     }
 
     /// The steps run, and find this.
@@ -240,6 +237,10 @@ fn the_id_of_the_cluster_is_told_before_anything_is_written_for_the_cell() {
     let (endpoint, patch, _) = w.written();
     assert_eq!(endpoint, Endpoint::Status);
     assert_eq!(patch["status"]["cluster"]["id"], "1");
+    assert!(
+        patch["status"]["provenAt"].is_null(),
+        "no step but the first was reached"
+    );
     assert_eq!(w.decide(), Decision::RunSteps);
 }
 

@@ -117,9 +117,7 @@ impl ClusterDigest {
             ),
         }
     }
-}
 
-impl ClusterDigest {
     /// True if the role may use it.
     pub fn is_usable(&self) -> bool {
         self.is_ours || self.is_adopted

@@ -13,6 +13,7 @@ use fedgate_engine::{
     store::{apply::apply_event, table::Table},
 };
 use fedgate_kinds::FederatedKind;
+use fedgate_operator::membership::{cluster, plane::kind};
 use kube::core::ApiResource;
 use std::sync::Arc;
 
@@ -105,10 +106,8 @@ impl CellsIndex {
     pub fn resource(table: TableId) -> ApiResource {
         match table {
             TableId::Cells => cells(),
-            TableId::Clusters => {
-                fedgate_operator::membership::plane::kind("cluster.karmada.io/v1alpha1", "Cluster")
-            }
-            TableId::Secrets => fedgate_operator::membership::plane::kind("v1", "Secret"),
+            TableId::Clusters => kind(cluster::API_VERSION, "Cluster"),
+            TableId::Secrets => kind("v1", "Secret"),
         }
     }
 
