@@ -34,13 +34,13 @@ describe() {
     etcd | kube-apiserver | plane-controllers | pod-binder | kwok)
       module=planes executable=planes lasts='about five minutes'
       ;;
-    kubectl) module=kubectl package=k8s.io/kubernetes/cmd/kubectl lasts='about a minute' ;;
+    kubectl | kubeadm) module=kubectl package=k8s.io/kubernetes/cmd/$1 lasts='about a minute' ;;
     helm) module=helm package=helm.sh/helm/v4/cmd/helm lasts='two minutes' ;;
     # The tag leaves out the clients of cloud providers, because promtool discovers no targets here.
     promtool) module=promtool package=github.com/prometheus/prometheus/cmd/promtool tags=remove_all_sd lasts='a minute' ;;
     # The oldest Kubernetes that the definitions are for.
     definitions-check) module=definitions ;;
-    *) fail 'no module builds a program of this name' "one of ${PLANES[*]} kubectl helm promtool definitions-check" ;;
+    *) fail 'no module builds a program of this name' "one of ${PLANES[*]} kubectl kubeadm helm promtool definitions-check" ;;
   esac
 }
 
