@@ -14,13 +14,14 @@ use std::{
 };
 
 /// The documents of the contract, in `docs/contract`.
-const DOCUMENTS: [&str; 9] = [
+const DOCUMENTS: [&str; 10] = [
     "api",
     "cell",
     "cli",
     "clusters",
     "federation",
     "locations",
+    "machines",
     "operations",
     "provisioning",
     "serving",

@@ -75,11 +75,23 @@ build() {
     for part in "$@"; do
       case $part in
         unit) tools+=(helm promtool definitions-check) ;;
+        cells)
+          tools+=(kubectl kubeadm)
+          install_sshd
+          ;;
       esac
     done
     nice dev/sandbox/modules/build.sh "${tools[@]}" >/dev/null || return
   fi
   echo "Built in $SECONDS s."
+}
+
+# The SSH server of the machines in part `cells`. Without it their tests say that they were not run.
+install_sshd() {
+  if [[ ! -x /usr/sbin/sshd && $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+    echo "Installing openssh-server, with which tests make machines."
+    { apt-get update && apt-get install --yes --no-install-recommends openssh-server; } >"$LOGS/sshd-install.txt" 2>&1 || true
+  fi
 }
 
 # The tests that passed, and the time of each part, in one line.

@@ -9,6 +9,7 @@ mod returns;
 pub use cell::{CellArgs, Quota};
 pub use process::ProcessArgs;
 pub use projects::{ProjectArgs, ProjectMode};
+pub(crate) use provisioner::ProviderArg;
 pub use provisioner::ProvisionerArgs;
 pub use returns::ReturnsArgs;
 

@@ -1,8 +1,28 @@
 //! The settings of the provisioner: every flag with its environment variable and meaning.
 
 use super::{KindsArgs, ProcessArgs};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use fedgate_api::cell::ProviderKind;
 use std::path::PathBuf;
+
+/// A value of `--providers`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProviderArg {
+    /// Clusters that somebody else made.
+    Existing,
+    /// Machines, of which the provisioner makes a cluster.
+    Hosts,
+}
+
+impl ProviderArg {
+    /// The kind of the provider.
+    pub(crate) const fn kind(self) -> ProviderKind {
+        match self {
+            Self::Existing => ProviderKind::Existing,
+            Self::Hosts => ProviderKind::Hosts,
+        }
+    }
+}
 
 /// Flags of `fedgate provisioner`; each has an environment variable `FEDGATE_…`.
 #[derive(Debug, Clone, Args)]
@@ -10,13 +30,13 @@ pub struct ProvisionerArgs {
     /// Kubeconfig of the Karmada hub, which has the Cells.
     #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
     pub(crate) hub_kubeconfig: PathBuf,
-    /// Kubeconfig of the cluster that has the Secrets with the kubeconfigs of clusters. Default: the service account of the Pod.
+    /// Kubeconfig of the cluster that has the Secrets of Cells: kubeconfigs and keys of SSH. Default: the service account of the Pod.
     #[arg(long, env = "FEDGATE_HOME_KUBECONFIG", value_name = "PATH")]
     pub(crate) home_kubeconfig: Option<PathBuf>,
     /// The kinds that the gateway has: a cell serves all of them before it is opened.
     #[command(flatten)]
     pub(crate) kinds: KindsArgs,
-    /// Namespace of the Secrets with the kubeconfigs of clusters. The provisioner may read every Secret of it.
+    /// Namespace of the Secrets and ConfigMaps of Cells. The provisioner may read every Secret of it.
     #[arg(
         long,
         env = "FEDGATE_SECRETS_NAMESPACE",
@@ -24,6 +44,24 @@ pub struct ProvisionerArgs {
         default_value = "fedgate-provisioner"
     )]
     pub(crate) secrets_namespace: String,
+    /// Providers of Cells that the provisioner runs. `hosts` needs the program ssh of OpenSSH 9.1 or later.
+    #[arg(
+        long,
+        env = "FEDGATE_PROVIDERS",
+        value_name = "KINDS",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "existing"
+    )]
+    pub(crate) providers: Vec<ProviderArg>,
+    /// Folder for private keys of SSH. A key is there only while steps run. Mount a volume in memory there, so that no key reaches a disk.
+    #[arg(
+        long,
+        env = "FEDGATE_RUNTIME_DIRECTORY",
+        value_name = "PATH",
+        default_value = "/run/fedgate"
+    )]
+    pub(crate) runtime_directory: PathBuf,
     /// Namespace of the Lease on the hub, by which one replica leads.
     #[arg(
         long,

@@ -1,7 +1,8 @@
 //! The process around the provisioner.
 
 use super::{BUILD, Start};
-use crate::config::ProvisionerArgs;
+use crate::config::{ProviderArg, ProvisionerArgs};
+use anyhow::Context;
 use fedgate_engine::metrics::PlaneKind;
 use fedgate_kinds::Kinds;
 use fedgate_operations::views::role::Operations;
@@ -14,6 +15,10 @@ pub async fn run_provisioner(
     args: ProvisionerArgs,
     shutdown: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
+    if args.providers.contains(&ProviderArg::Hosts) {
+        let ssh = tokio::process::Command::new("ssh").arg("-V").output().await;
+        ssh.context("provider hosts needs the program ssh; next: take an image with OpenSSH's client (docs/provisioning.md)")?;
+    }
     let lease = args.process.lease(&args.namespace, &args.lease_name);
     let mut start = Start::new("provisioner", "hub", args.process)?;
     let kinds = Kinds::load(&args.kinds.builtin_kinds, args.kinds.interpreters.as_deref())?;
@@ -30,6 +35,8 @@ pub async fn run_provisioner(
         hub_kubeconfig: args.hub_kubeconfig,
         home,
         namespace: args.secrets_namespace.as_str().into(),
+        providers: args.providers.iter().map(|provider| provider.kind()).collect(),
+        runtime_directory: args.runtime_directory,
         kinds: kinds.federated,
     };
     // The steps are those of commands, which say each change before it is made.

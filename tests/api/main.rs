@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test says where")]
 
 mod admission;
+mod cells;
 mod claims;
 mod definitions;
 mod doctor;
@@ -71,6 +72,7 @@ async fn a_real_api_server_agrees() -> Result<()> {
     admission::the_gateway_changes_the_cells_of_a_binding_only(&sandbox).await?;
     admission::only_an_operator_reassigns_a_hub_namespace(&sandbox).await?;
     admission::a_tenant_uses_only_networks_that_it_may(&sandbox).await?;
+    cells::rules_of_cells_hold(&sandbox.client("hub", User::Admin)?).await?;
     claims::a_cell_writes_its_own_claims_only(&sandbox).await?;
     doctor::definitions_and_policies_are_found_as_they_were_applied(&sandbox).await?;
     sandbox.down().await?;

@@ -57,8 +57,11 @@ pub struct CellSpec {
     /// The program `fedgate cell` in the cluster, as Pods.
     #[serde(default)]
     pub agent: Agent,
-    /// The origin of the cluster.
+    /// The origin of the cluster. Its kind cannot change.
     pub provider: Provider,
+    /// Settings of the cluster that the provisioner makes of machines. They cannot change, but cniManifest may be added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<Kubernetes>,
 }
 
 /// Whether a cell takes deployments.
@@ -130,16 +133,51 @@ pub struct Agent {
 
 /// The origin of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Provider {
+#[serde(rename_all = "camelCase")]
+pub enum Provider {
     /// A cluster that somebody else has made.
-    pub existing: Existing,
+    Existing(Existing),
+    /// Existing machines, of which the provisioner makes a cluster, with kubeadm over SSH.
+    Hosts(Hosts),
 }
 
 impl Provider {
     /// The word for its kind.
-    pub fn word(&self) -> &'static str {
-        let Self { existing: _ } = self;
-        "existing"
+    pub fn kind(&self) -> ProviderKind {
+        match self {
+            Self::Existing(_) => ProviderKind::Existing,
+            Self::Hosts(_) => ProviderKind::Hosts,
+        }
+    }
+
+    /// Name of its Secret.
+    pub fn secret(&self) -> &str {
+        match self {
+            Self::Existing(existing) => &existing.kubeconfig_secret,
+            Self::Hosts(hosts) => &hosts.ssh_key_secret,
+        }
+    }
+}
+
+/// The kind of a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderKind {
+    /// [`Provider::Existing`].
+    Existing,
+    /// [`Provider::Hosts`].
+    Hosts,
+}
+
+impl ProviderKind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Existing, Self::Hosts];
+
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Existing => "existing",
+            Self::Hosts => "hosts",
+        }
     }
 }
 
@@ -150,6 +188,120 @@ pub struct Existing {
     /// Name of a Secret in the provisioner's Namespace of Secrets. Its key `kubeconfig` is a kubeconfig of an administrator of the
     /// cluster. Its annotation fedgate.dev/cells lists this Cell.
     pub kubeconfig_secret: String,
+}
+
+/// Machines that become a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Hosts {
+    /// Name of a Secret in the provisioner's Namespace of Secrets. Its key `ssh-privatekey` is the private key for all machines. Its
+    /// annotation fedgate.dev/cells lists this Cell.
+    pub ssh_key_secret: String,
+    /// 1, 3 or 5 control planes and at least one worker. The first machine is the first control plane. Workers may be added. No machine
+    /// can be removed.
+    pub machines: Vec<Machine>,
+}
+
+/// A machine, with containerd, kubelet and kubeadm of the wanted version of Kubernetes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Machine {
+    /// Name of its Node.
+    pub name: String,
+    /// Its part in the cluster.
+    pub role: MachineRole,
+    /// IP address or DNS name, as the provisioner reaches it.
+    pub address: String,
+    /// Port of SSH.
+    #[serde(default = "ssh_port")]
+    pub port: u16,
+    /// User of SSH: root, or one who may run everything with `sudo` without a password.
+    #[serde(default = "root")]
+    pub user: String,
+    /// IP address, as other machines reach it. Default: `address`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub node_address: String,
+    /// Public host key of SSH: its type and its base64 text.
+    pub host_key: String,
+}
+
+const fn ssh_port() -> u16 {
+    22
+}
+
+fn root() -> String {
+    "root".to_owned()
+}
+
+/// The part of a machine in its cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum MachineRole {
+    /// It runs an API server and etcd.
+    ControlPlane,
+    /// It runs Pods.
+    Worker,
+}
+
+/// Settings of the cluster that the provisioner makes of machines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Kubernetes {
+    /// Version of Kubernetes, such as v1.36.3.
+    pub version: String,
+    /// Name of a ConfigMap in the provisioner's Namespace of Secrets. Its key `manifest.yaml` has the objects of the network plugin. Its
+    /// annotation fedgate.dev/cells lists this Cell. Without it somebody else installs the plugin. Later
+    /// changes of the ConfigMap are not applied.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cni_manifest: String,
+    /// Addresses of Pods.
+    #[serde(default = "pod_cidr", rename = "podCIDR")]
+    pub pod_cidr: String,
+    /// Addresses of Services.
+    #[serde(default = "service_cidr", rename = "serviceCIDR")]
+    pub service_cidr: String,
+    /// Domain of Services.
+    #[serde(default = "dns_domain")]
+    pub dns_domain: String,
+    /// The address of the API servers.
+    #[serde(default)]
+    pub endpoint: ControlPlaneEndpoint,
+}
+
+fn pod_cidr() -> String {
+    "10.244.0.0/16".to_owned()
+}
+
+fn service_cidr() -> String {
+    "10.96.0.0/12".to_owned()
+}
+
+fn dns_domain() -> String {
+    "cluster.local".to_owned()
+}
+
+/// The address of the API servers of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ControlPlaneEndpoint {
+    /// Where it leads.
+    #[serde(rename = "type", default)]
+    pub type_: EndpointType,
+    /// Host and port of a load balancer, with type External.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub address: String,
+}
+
+/// Where the address of the API servers leads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum EndpointType {
+    /// To the only control plane.
+    #[default]
+    Leader,
+    /// To a load balancer that somebody else runs.
+    External,
+    /// To HAProxy on the first control plane, which the provisioner sets up. If that machine is down, the address does not answer.
+    #[serde(rename = "HAProxy")]
+    HaProxy,
 }
 
 /// The observed state of a cell.
@@ -171,7 +323,8 @@ pub struct CellStatus {
     /// The cluster, once it was found. Nothing is written for the cell before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<CellCluster>,
-    /// Conditions `Validated`, `Registered`, `AgentReady`, `Ready` and `Drained`: each is the result of one step.
+    /// Conditions `Validated`, `Registered`, `AgentReady`, `Ready` and `Drained`, and with provider hosts also `Bootstrapped`,
+    /// `ControlPlaneInitialized`, `ControlPlaneJoined` and `WorkersJoined`: each is the result of one step.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -1,6 +1,7 @@
 //! State that the role shares beside the runtime's own.
 
 use super::index::CellsIndex;
+use fedgate_api::cell::ProviderKind;
 use fedgate_engine::{
     plane::lease::LeaseHandle,
     runtime::{self, index::RoleState},
@@ -17,6 +18,10 @@ pub struct State {
     pub hub_kubeconfig: PathBuf,
     /// The Lease that permits the writes of the steps.
     pub lease: LeaseHandle,
+    /// The kinds of providers that the role runs.
+    pub providers: Vec<ProviderKind>,
+    /// Folder for keys of SSH while a step uses them.
+    pub runtime_directory: PathBuf,
     /// The federated kinds.
     pub kinds: Vec<FederatedKind>,
 }

@@ -3,20 +3,23 @@
 //!
 //! * [`cells`]: the controller; its keys are those of the Cells. Join, drain and leave are the code of `fedgate cells`: join.rs,
 //!   drain.rs and leave.rs of `fedgate_operator::membership`.
-//! * [`index`]: the Cells, digests of the Clusters, and the metadata of the Secrets with the clusters' kubeconfigs.
-//! * [`reason`]: why a step is not reached; [`context`]: what the role shares; [`operations`]: its part of the operations API.
+//! * `hosts`: machines become a cluster, by kubeadm over SSH.
+//! * [`index`]: the Cells, digests of the Clusters, and the metadata of the Secrets with the credentials.
+//! * [`report`]: the results of the steps; [`reason`]: why a step is not reached; [`context`]: what the role shares; [`operations`]: its part of the operations API.
 
 #![forbid(unsafe_code)]
 
 pub mod cells;
 pub mod context;
+mod hosts;
 pub mod index;
 mod operations;
 pub mod reason;
+pub mod report;
 
 use cells::Cells;
 use context::{Context, Shared, State};
-use fedgate_api::cell::CellPhase;
+use fedgate_api::cell::{CellPhase, ProviderKind};
 use fedgate_engine::{
     error::Failure,
     key::{Key, Plane},
@@ -45,6 +48,10 @@ pub struct Setup {
     pub home: Connection,
     /// Namespace of the Secrets.
     pub namespace: Arc<str>,
+    /// The kinds of providers that the role runs.
+    pub providers: Vec<ProviderKind>,
+    /// Folder for keys of SSH while a step uses them.
+    pub runtime_directory: PathBuf,
     /// The federated kinds.
     pub kinds: Vec<FederatedKind>,
 }
@@ -57,10 +64,13 @@ pub struct Provisioner {
 
 /// Creates the role; no key is reconciled before [`Runtime::run`].
 pub fn new(of: Setup, setup: runtime::Setup) -> Arc<Runtime<Provisioner>> {
+    hosts::delete_ssh_files(&of.runtime_directory);
     let state = State {
         namespace: of.namespace.clone(),
         hub_kubeconfig: of.hub_kubeconfig,
         lease: setup.lease.clone(),
+        providers: of.providers,
+        runtime_directory: of.runtime_directory,
         kinds: of.kinds.clone(),
     };
     let index = CellsIndex::new(of.namespace, of.kinds);

@@ -22,7 +22,8 @@ pub enum Class {
     Waiting,
     /// A request failed: the role tries again, more and more slowly.
     Retry,
-    /// Another has what the Cell wants: the role looks again every five minutes.
+    /// Another has what the Cell wants, or a machine lacks what it needs. No event reports a change: the role looks again every five
+    /// minutes.
     Conflict,
     /// An operator has to change the Cell, its Secret, or annotation `fedgate.dev/retry`.
     Terminal,
@@ -75,8 +76,10 @@ macro_rules! reasons {
 }
 
 reasons! {
-    SecretMissing Terminal "The Secret with the cluster's kubeconfig is not there."
-        "create it, with key kubeconfig and annotation fedgate.dev/cells"
+    ProviderOff Terminal "The provisioner does not run the provider of the Cell."
+        "start fedgate provisioner with --providers that has it"
+    SecretMissing Terminal "The Secret that the Cell names is not there."
+        "create it, with key kubeconfig, or ssh-privatekey for provider hosts, and annotation fedgate.dev/cells"
     NotForThisCell Terminal "The Secret does not name the Cell."
         "annotate the Secret with fedgate.dev/cells=<names of Cells>"
     BadKubeconfig Terminal "The kubeconfig is refused: certificates and keys must be inline, and plugins and plain http are not allowed."
@@ -85,8 +88,48 @@ reasons! {
         "choose another name; or annotate the Cluster with fedgate.dev/adopt=<its name>"
     DuplicateMember Conflict "The cluster is a Cluster of the hub already."
         "delete one of the two Cells, or give the kubeconfig of another cluster"
-    MemberReplaced Conflict "The kubeconfig leads to another cluster than that of the Cell."
-        "correct the Secret; or delete the Cell with fedgate.dev/abandon=<its name>, and make it anew"
+    BadSshKey Terminal "The Secret has no private key for SSH."
+        "put it into key ssh-privatekey of the Secret"
+    RuntimeDirectory Retry "The provisioner cannot write its runtime directory."
+        "mount a volume in memory there, or give another --runtime-directory"
+    CommandFailed Retry "A command at a machine failed."
+        "check the disk of the machine and /etc/fedgate there"
+    HostUnreachable Retry "A machine does not answer."
+        "check its address, its SSH server and the network"
+    HostKeyMismatch Conflict "A machine shows another host key than the Cell says. Nothing was sent to it."
+        "find out why; then correct hostKey of the machine"
+    AuthenticationFailed Conflict "A machine refuses the key of the Secret."
+        "let user of the machine log in with the key; or correct the Secret"
+    NeedsRoot Conflict "The user of a machine cannot become root."
+        "let user run everything with sudo and without a password"
+    HostClaimed Conflict "A machine belongs to another Cell."
+        "delete that Cell, or name another machine in this Cell"
+    HostInUse Conflict "A machine has files of a cluster, and no claim of a Cell."
+        "run kubeadm reset at the machine, or name another machine in the Cell"
+    VersionMismatch Conflict "A machine lacks a program, or has kubeadm or kubelet of another version than spec.kubernetes.version."
+        "install the program that the message names"
+    SetupBootstrapFailed Retry "A machine cannot be prepared."
+        "read /etc/fedgate/jobs at the machine"
+    SetupHaproxyFailed Retry "HAProxy cannot be set up on the first control plane."
+        "install haproxy there, and read /etc/fedgate/jobs"
+    InitControlPlaneFailed Retry "kubeadm init failed before it had begun a control plane."
+        "read /etc/fedgate/jobs at the machine"
+    NeedsReset Terminal "kubeadm init, or kubeadm join of a control plane, failed after it wrote files of a control plane."
+        "read /etc/fedgate/jobs at the machine; then delete the Cell, which resets its machines, and create it again"
+    CniManifestMissing Waiting "The ConfigMap with the network plugin is not there, or does not name the Cell."
+        "create it, with key manifest.yaml and annotation fedgate.dev/cells"
+    SetupNetworkCniFailed Retry "The objects of the network plugin are refused."
+        "read /etc/fedgate/jobs at the machine; correct the ConfigMap"
+    JoinControlPlaneFailed Retry "A control plane cannot join."
+        "read /etc/fedgate/jobs at the machine"
+    JoinWorkerFailed Retry "A worker cannot join."
+        "read /etc/fedgate/jobs at the machine"
+    NodesNotReady Retry "A machine is no Node of the cluster that is Ready."
+        "read the log of its kubelet"
+    ResetFailed Retry "kubeadm reset failed."
+        "read /etc/fedgate/jobs at the machine"
+    MemberReplaced Conflict "The kubeconfig, or the first machine, belongs to another cluster than that of the Cell."
+        "correct the Secret, or the first machine; or delete the Cell with fedgate.dev/abandon=<its name>, and make it anew"
     AnotherHub Conflict "The cluster belongs to another hub."
         "let it leave that hub; if this hub takes its place, take annotation fedgate.dev/hub off the account or Secret at the cluster"
     InvalidSpec Terminal "A field of the Cell contradicts an object that exists; the message says which."
@@ -96,7 +139,7 @@ reasons! {
     NarrowUnsupported Terminal "The cluster has no admission policies, which limit Karmada's account."
         "upgrade the cluster, or set spec.register.rights to Full"
     MemberUnreachable Retry "The cluster does not answer."
-        "check the address in its kubeconfig, the network and the cluster itself"
+        "check the address that the message names, the network and the cluster itself"
     MemberForbidden Retry "The cluster refuses the credential, or its user has too few rights."
         "renew the Secret, with a kubeconfig of an administrator"
     Forbidden Retry "A plane refuses a credential or a right; the message names it."
@@ -134,18 +177,23 @@ reasons! {
 pub struct Problem {
     /// The reason of the condition.
     pub reason: Reason,
-    /// The message of the condition.
-    pub message: String,
+    /// The cause: a missing thing, or the words of an error.
+    pub what: Box<str>,
 }
 
 impl Problem {
-    /// A problem. The message has the next step of the reason.
-    pub fn new(reason: Reason, what: impl Into<String>) -> Self {
-        let mut message = clean(&what.into()).into_string();
-        if !reason.next().is_empty() {
-            message = format!("{message}; next: {}", reason.next());
+    /// A problem.
+    pub fn new(reason: Reason, what: impl AsRef<str>) -> Self {
+        let what = clean(what.as_ref());
+        Self { reason, what }
+    }
+
+    /// The message of the condition, with the next step of the reason.
+    pub fn message(&self) -> String {
+        match self.reason.next() {
+            "" => self.what.to_string(),
+            next => format!("{}; next: {next}", self.what),
         }
-        Self { reason, message }
     }
 
     /// The problem of an error. Its reason is the error's own, or else follows from the error's kind; `on_timeout` is the reason after a
@@ -183,7 +231,7 @@ mod tests {
         let problem = Problem::of(&refused, Reason::Waiting);
         assert_eq!(problem.reason, Reason::DuplicateMember);
         assert_eq!(
-            problem.message,
+            problem.message(),
             "this member is Cluster x; next: delete one of the two Cells, or give the kubeconfig of another cluster"
         );
         let of = |error: &Error| Problem::of(error, Reason::Emptying).reason;

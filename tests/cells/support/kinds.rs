@@ -10,6 +10,7 @@ pub(crate) use federation::*;
 const NETWORKING: &str = "networking.datumapis.com";
 
 pub(crate) const CELL: Kind = kind("fedgate.dev", "v1alpha1", "Cell", "cells", false);
+pub(crate) const NODE: Kind = kind("", "v1", "Node", "nodes", false);
 pub(crate) const POD: Kind = kind("", "v1", "Pod", "pods", true);
 pub(crate) const SERVICE: Kind = kind("", "v1", "Service", "services", true);
 pub(crate) const NETWORK_POLICY: Kind = kind(

@@ -76,10 +76,7 @@ impl Executor {
 
     /// Sends a write, and abandons it when the Lease ends: the next holder may not meet a late one.
     async fn send(&self, plane: &Plane, verb: Verb, object: &Value, what: &str) -> Result<Value, Error> {
-        let mut in_flight = InFlightWrite {
-            lease: &self.lease,
-            is_answered: false,
-        };
+        let mut in_flight = InFlightWrite::new(&self.lease);
         let answer = tokio::select! {
             biased;
             () = self.lease.permit_expired() => {
@@ -184,9 +181,21 @@ impl Executor {
 
 /// A write in flight. If it is dropped without an answer, e.g. because its task is cancelled, the Lease is not released before the
 /// server can no longer execute it.
-struct InFlightWrite<'a> {
+#[derive(Debug)]
+pub struct InFlightWrite<'a> {
     lease: &'a LeaseHandle,
-    is_answered: bool,
+    /// True if no part of the write can be executed any more.
+    pub is_answered: bool,
+}
+
+impl<'a> InFlightWrite<'a> {
+    /// A write that is about to be sent under this Lease.
+    pub fn new(lease: &'a LeaseHandle) -> Self {
+        Self {
+            lease,
+            is_answered: false,
+        }
+    }
 }
 
 impl Drop for InFlightWrite<'_> {

@@ -1,15 +1,13 @@
 //! The decision for a Cell: a pure function of the snapshot and of the last report of its steps (contract: provisioning.md §10).
 
-use super::{
-    report::{End, Report, Step},
-    status,
-};
+use super::status;
 use crate::{
     index::{
         self,
         digest::{CellDigest, ClusterDigest, SecretDigest},
     },
     reason::{Class, Problem, Reason, WriteReason},
+    report::{End, Report, Step},
 };
 use fedgate_api::{
     cell::{CellSpec, CellState, CellStatus},
@@ -120,6 +118,12 @@ impl Present<'_> {
         self.row.digest.annotations.abandon.as_deref() == Some(&*self.snapshot.name)
     }
 
+    /// True if a deletion has drained the cell and deleted its objects at hub and cluster.
+    pub fn is_withdrawn(&self) -> bool {
+        let registered = conditions::find(&self.status.conditions, Step::Registered.as_str());
+        self.row.deleting && registered.is_some_and(|condition| condition.reason == Reason::Leaving.as_str())
+    }
+
     /// Time for which the status of an open cell still replaces a run; `None` if the steps must run. For a process that has just
     /// started and has no report.
     fn status_valid_for(&self, now: Now) -> Option<Duration> {
@@ -198,7 +202,18 @@ impl LastRun {
         };
         match missing.next() {
             None => Some(RESYNC_PERIOD),
-            Some(first) => std::iter::once(first).chain(missing).filter_map(delay).min(),
+            Some(first) => {
+                let all: Vec<_> = std::iter::once(first).chain(missing).collect();
+                let waits = |(_, problem): &&(Step, &Problem)| problem.reason.class() == Class::Waiting;
+                // A step after one that failed may wait for it, which lasts as long.
+                let failed: Vec<_> = all.iter().filter(|one| !waits(one)).collect();
+                let counted = if failed.is_empty() {
+                    all.iter().collect()
+                } else {
+                    failed
+                };
+                counted.into_iter().copied().filter_map(delay).min()
+            }
         }
     }
 }
@@ -231,7 +246,8 @@ pub fn decide(s: &Snapshot, last: Option<&LastRun>, now: Now) -> Decision {
             return write(remove_finalizer(&present), notes.collect());
         }
         End::ClusterFound if present.status.cluster.is_some() => return Decision::RunSteps,
-        End::ClusterFound | End::Reported => {}
+        End::Withdrawn if present.is_withdrawn() => return Decision::RunSteps,
+        End::ClusterFound | End::Withdrawn | End::Reported => {}
     }
     let status = status::render(&present, &last.report);
     let had = if present.row.digest.has_status {

@@ -1,7 +1,6 @@
 //! The controller of Cells: its steps run in the read phase, and what they have found becomes the Cell's status.
 
 pub mod decide;
-pub mod report;
 pub mod status;
 mod steps;
 #[cfg(test)]

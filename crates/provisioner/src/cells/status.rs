@@ -1,10 +1,10 @@
 //! The status of a Cell, as its last report has it. Pure.
 
-use super::{
-    decide::Present,
+use super::decide::Present;
+use crate::{
+    reason::{Class, Problem, Reason},
     report::{Outcome, Report, Step},
 };
-use crate::reason::{Class, Problem, Reason};
 use fedgate_api::{
     Condition, ConditionStatus,
     cell::{CellPhase, CellState, CellStatus},
@@ -23,16 +23,13 @@ pub fn render(present: &Present<'_>, report: &Report) -> CellStatus {
     let mut conditions = present.status.conditions.clone();
     conditions.retain(|condition| is_emptied || condition.type_ != Step::Drained.as_str());
     let mut tell = |step: Step, outcome: &Outcome| {
-        let (status, reason, message) = match outcome {
-            Outcome::Reached => (ConditionStatus::True, step.as_str(), ""),
-            Outcome::NotNeeded => (ConditionStatus::True, "NotNeeded", ""),
-            Outcome::Missing(problem) => (
-                ConditionStatus::False,
-                problem.reason.as_str(),
-                problem.message.as_str(),
-            ),
+        let message = outcome.problem().map_or_else(String::new, Problem::message);
+        let (status, reason) = match outcome {
+            Outcome::Reached => (ConditionStatus::True, step.as_str()),
+            Outcome::NotNeeded => (ConditionStatus::True, "NotNeeded"),
+            Outcome::Missing(problem) => (ConditionStatus::False, problem.reason.as_str()),
         };
-        let condition = Condition::new(step.as_str(), status, reason, message, report.at);
+        let condition = Condition::new(step.as_str(), status, reason, &message, report.at);
         conditions::set(&mut conditions, condition.observed(Some(generation)));
     };
     for (step, outcome) in &report.outcomes {
@@ -45,7 +42,7 @@ pub fn render(present: &Present<'_>, report: &Report) -> CellStatus {
     CellStatus {
         observed_generation: generation,
         phase: phase(present, report, &conditions, is_ready),
-        provider: present.spec.provider.word().to_owned(),
+        provider: present.spec.provider.kind().as_str().to_owned(),
         proven_at: proven_at(present, report),
         cluster: report.cluster.clone().or_else(|| present.status.cluster.clone()),
         conditions,

@@ -3,11 +3,11 @@
 use super::{
     decide::{Decision, LastRun, decide},
     observe,
-    report::{End, Report, Step},
 };
 use crate::{
     index::{CellsIndex, TableId},
     reason::{Problem, Reason},
+    report::{End, Report, Step},
 };
 use fedgate_api::cell::CellCluster;
 use fedgate_engine::{
@@ -374,6 +374,57 @@ fn a_deleted_cell_keeps_its_finalizer_until_nothing_is_left() {
         Decision::Wait(Requeue::AwaitChange),
         "another's finalizer is none of ours"
     );
+}
+
+#[test]
+fn that_a_cell_is_withdrawn_is_written_before_its_machines_go() {
+    let mut w = World::new();
+    w.open();
+    w.change(|cell| cell["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    let withdrawn = [
+        (Step::Ready, Some(Reason::Leaving)),
+        (Step::Registered, Some(Reason::Leaving)),
+        (Step::Drained, Some(Reason::Leaving)),
+    ];
+    w.finds(&withdrawn, End::Withdrawn);
+    let (endpoint, patch, _) = w.written();
+    assert_eq!(
+        (endpoint, &patch["status"]["phase"]),
+        (Endpoint::Status, &json!("Deleting"))
+    );
+    assert_eq!(
+        w.condition("Registered"),
+        ("False".to_owned(), "Leaving".to_owned())
+    );
+    w.last = None;
+    assert_eq!(w.decide(), Decision::RunSteps, "also after a restart");
+    w.finds(&[(Step::Drained, None)], End::CleanedUp(None));
+    let (endpoint, _, notes) = w.written();
+    assert_eq!((endpoint, notes), (Endpoint::Main, Vec::new()));
+}
+
+#[test]
+fn a_step_that_waits_behind_one_that_failed_lets_the_steps_run_no_sooner() {
+    let mut w = World::new();
+    w.open();
+    let machine = |failed: Reason| {
+        [
+            (Step::Validated, None),
+            (Step::Bootstrapped, Some(failed)),
+            (Step::WorkersJoined, Some(Reason::Waiting)),
+        ]
+    };
+    for (generation, failed, delay) in [
+        (2, Reason::HostClaimed, 300),
+        (3, Reason::Waiting, 10),
+        (4, Reason::HostUnreachable, 1),
+    ] {
+        w.change(|cell| cell["metadata"]["generation"] = json!(generation));
+        w.finds(&machine(failed), End::Reported);
+        w.written();
+        assert_eq!(w.condition("Ready").0, "True", "an open cell stays open");
+        assert_eq!(w.decide(), after(delay), "{failed:?}");
+    }
 }
 
 #[test]

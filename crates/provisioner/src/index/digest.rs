@@ -60,11 +60,9 @@ impl CellDigest {
         self.finalizers.iter().any(|name| name == keys::CELL_FINALIZER)
     }
 
-    /// Name of the Secret with the kubeconfig of its cluster.
+    /// Name of the Secret of its provider.
     pub fn secret(&self) -> &str {
-        self.cell
-            .as_ref()
-            .map_or("", |(spec, _)| &spec.provider.existing.kubeconfig_secret)
+        self.cell.as_ref().map_or("", |(spec, _)| spec.provider.secret())
     }
 
     /// The phase that it shows.
@@ -149,9 +147,12 @@ impl SecretDigest {
 
     /// True if its annotation lists the Cell of this name.
     pub fn lists_cell(&self, cell: &str) -> bool {
-        self.cells
-            .split(',')
-            .map(str::trim)
-            .any(|name| name == cell || name == "*")
+        lists_cell(&self.cells, cell)
     }
+}
+
+/// True if a value of annotation `fedgate.dev/cells` lists the Cell of this name.
+pub fn lists_cell(names: &str, cell: &str) -> bool {
+    let mut names = names.split(',').map(str::trim);
+    names.any(|name| name == cell || name == "*")
 }

@@ -1,5 +1,8 @@
 //! Cells of the hub, which `fedgate provisioner` makes and takes away.
 
+pub(crate) mod hosts;
+mod machine;
+
 use crate::{
     membership::fedgate,
     support::{
@@ -72,6 +75,11 @@ async fn apply(plane: &Plane, folder: &str) {
 
 impl Provisioner {
     async fn new(case: &Case, new: &NewCell) -> Self {
+        Self::with(case, new, &[]).await
+    }
+
+    /// With these flags.
+    async fn with(case: &Case, new: &NewCell, flags: &[&str]) -> Self {
         let suite = &case.suite;
         let home = suite.lab.plane.clone();
         apply(&suite.hub, "provisioner/hub/").await;
@@ -98,13 +106,16 @@ impl Provisioner {
         Self {
             role: Role::new("provisioner", suite.dir.join("provisioner.log")),
             home,
-            arguments: vec![
+            arguments: [
                 "provisioner".into(),
                 "--hub-kubeconfig".into(),
                 hub.into(),
                 "--home-kubeconfig".into(),
                 home_file.into(),
-            ],
+            ]
+            .into_iter()
+            .chain(flags.iter().map(std::ffi::OsString::from))
+            .collect(),
             user: Twin::of(&suite.hub, SYSTEM, PROVISIONER).user(),
         }
     }

@@ -2,41 +2,40 @@
 //! drain.rs and leave.rs of `fedgate_operator::membership`. Each write requires the Lease. A run starts from the first step; finished steps
 //! write nothing.
 
-use super::{
-    decide::Present,
-    report::{End, Outcome, Report, Step},
-};
+mod deprovision;
+
+use super::decide::Present;
 use crate::{
     context::Context,
+    hosts::{self, Machines},
+    index::digest::lists_cell,
     reason::{Problem, Reason},
+    report::{End, Outcome, Report, STEP_TIMEOUT, Step},
 };
 use fedgate_api::{
-    cell::{CellCluster, CellSpec, CellState, KarmadaRights, Mode},
-    keys::CORDONED,
+    cell::{CellCluster, CellSpec, CellState, KarmadaRights, Mode, Provider},
+    keys::{CELLS, CORDONED},
 };
 use fedgate_engine::{error::Failure, key::Plane as PlaneOf, plan::Target, plane::kubeconfig::Rules};
 use fedgate_kubeconfig::from_base64;
 use fedgate_operator::membership::{
     agent,
     args::JoinSpec,
-    change::{Maker, mark},
-    cluster::Cluster,
+    change::Maker,
     drain::{self, Drain},
     executor::{Executor, Mode as Sending},
     join::{Facts, Join, Stage},
-    leave::{ForeignCluster, Leave},
     mode::SyncMode,
     plane::{Plane, kind},
     registration::AccountRights,
     wait,
 };
 use fedgate_terminal::error::{Error, Kind};
+use kube::ResourceExt;
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::time::Duration;
 
-/// How long one step waits for other programs, before others get the worker.
-const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long all steps may take together: a slow cluster needs some hundred requests.
 const RUN_TIMEOUT: Duration = Duration::from_mins(5);
 /// Lifetime of the credentials of cells: a run renews one that has lived half of it.
@@ -58,7 +57,9 @@ pub(super) async fn run(ctx: &Context<'_>, present: Present<'_>) -> Result<Repor
     if tokio::time::timeout(RUN_TIMEOUT, all).await.is_err() {
         let what = format!("the steps did not end within {} s", RUN_TIMEOUT.as_secs());
         let problem = Problem::new(Reason::Unreachable, what);
-        let late = steps.report.next_step(present.row.deleting);
+        let late = steps
+            .report
+            .next_step(present.spec.provider.kind(), present.row.deleting);
         steps.report.add(late, Err(problem));
     }
     Ok(steps.report)
@@ -80,6 +81,14 @@ async fn read_secret(ctx: &Context<'_>, present: Present<'_>) -> Result<Option<V
     Ok(found.map(|secret| secret.data))
 }
 
+/// The way to the cluster of a Cell.
+enum Access<'a> {
+    /// The cluster, as its administrator.
+    Member(Plane),
+    /// Its machines.
+    Machines(Machines<'a>),
+}
+
 /// The steps of one Cell.
 struct Steps<'a> {
     ctx: &'a Context<'a>,
@@ -88,38 +97,67 @@ struct Steps<'a> {
     report: Report,
 }
 
-impl Steps<'_> {
+impl<'a> Steps<'a> {
     async fn all(&mut self, secret: Option<&Value>) {
-        let member = self.open_member(secret).await;
+        let access = self.access(secret).await;
         if self.present.row.deleting {
-            self.deprovision(member).await;
+            self.deprovision(access).await;
         } else {
-            self.provision(member).await;
+            self.provision(access).await;
         }
     }
 
-    /// The cluster, as its administrator.
-    async fn open_member(&self, secret: Option<&Value>) -> Result<Plane, Problem> {
-        let name = self.present.row.digest.secret();
-        let title = format!("Secret {}/{name}", self.ctx.namespace);
+    /// The way to the cluster, as the Secret gives it. No request is sent.
+    async fn access(&self, secret: Option<&Value>) -> Result<Access<'a>, Problem> {
+        let (ctx, present, name) = (self.ctx, self.present, self.name);
+        let provider = present.spec.provider.kind();
+        if !ctx.providers.contains(&provider) {
+            let what = format!("the provisioner does not run provider {}", provider.as_str());
+            return Err(Problem::new(Reason::ProviderOff, what));
+        }
+        let title = format!("Secret {}/{}", ctx.namespace, present.row.digest.secret());
         let Some(secret) = secret else {
-            if self.present.snapshot.secret.is_none() {
+            if present.snapshot.secret.is_none() {
                 return Err(Problem::new(
                     Reason::SecretMissing,
                     format!("{title} does not exist"),
                 ));
             }
-            let what = format!(
-                "annotation fedgate.dev/cells of {title} does not list Cell {}",
-                self.name
-            );
+            let what = format!("annotation fedgate.dev/cells of {title} does not list Cell {name}");
             return Err(Problem::new(Reason::NotForThisCell, what));
         };
-        let bad = |what: String| Problem::new(Reason::BadKubeconfig, what);
-        let text = secret["data"]["kubeconfig"].as_str().and_then(from_base64);
-        let text = text.ok_or_else(|| bad(format!("{title} has no key kubeconfig")))?;
-        let plane = Plane::of_text(&format!("cell {}", self.name), &text, Rules::default()).await;
-        plane.map_err(|error| bad(format!("{title}: {}", error.message())))
+        let value = |key: &str, reason| {
+            let text = secret["data"][key].as_str().and_then(from_base64);
+            text.ok_or_else(|| Problem::new(reason, format!("{title} has no key {key}")))
+        };
+        match (&present.spec.provider, &present.spec.kubernetes) {
+            (Provider::Existing(_), _) => {
+                let text = value("kubeconfig", Reason::BadKubeconfig)?;
+                let plane = Plane::of_text(&format!("cell {name}"), &text, Rules::default()).await;
+                let bad = |error: Error| {
+                    Problem::new(Reason::BadKubeconfig, format!("{title}: {}", error.message()))
+                };
+                plane.map(Access::Member).map_err(bad)
+            }
+            (Provider::Hosts(hosts), Some(kubernetes)) => {
+                let key = value("ssh-privatekey", Reason::BadSshKey)?;
+                let cell = hosts::CellContext {
+                    name,
+                    uid: &present.row.uid,
+                    hosts,
+                    kubernetes,
+                    api_endpoint: &present.spec.register.api_endpoint,
+                    is_registered: present.status.cluster.is_some(),
+                    was_ready: present.status.proven_at.is_some(),
+                    lease: &ctx.lease,
+                    now: ctx.now().wall,
+                };
+                Machines::open(cell, &ctx.runtime_directory, &key).map(Access::Machines)
+            }
+            (Provider::Hosts(_), None) => {
+                Err(Problem::new(Reason::InvalidSpec, "spec.kubernetes is missing"))
+            }
+        }
     }
 
     async fn hub(&self) -> Result<Plane, Problem> {
@@ -146,7 +184,7 @@ impl Steps<'_> {
     }
 
     /// Registers the cluster and opens it, or empties it, as the Cell says.
-    async fn provision(&mut self, member: Result<Plane, Problem>) {
+    async fn provision(&mut self, access: Result<Access<'_>, Problem>) {
         let taken = self
             .present
             .snapshot
@@ -157,8 +195,8 @@ impl Steps<'_> {
             let what = format!("another program has made Cluster {}", self.name);
             Problem::new(Reason::NameTaken, what)
         });
-        let member = taken.map_or(member, Err);
-        let validated = member.as_ref().map(drop).map_err(Clone::clone);
+        let access = taken.map_or(access, Err);
+        let validated = access.as_ref().map(drop).map_err(Clone::clone);
         let is_valid = self.report.add(Step::Validated, validated);
         if !self.present.row.digest.has_finalizer() {
             if is_valid {
@@ -168,7 +206,19 @@ impl Steps<'_> {
         }
         // A cell is closed by the hub alone: its cluster may not answer.
         let closed = self.close().await;
-        if let Ok(member) = member {
+        let member = match access {
+            Err(_) => None,
+            Ok(Access::Member(member)) => Some(member),
+            Ok(Access::Machines(machines)) => {
+                let (ctx, present) = (self.ctx, self.present);
+                let manifest = async || cni_manifest(ctx, present).await;
+                let mut executor = self.executor();
+                machines
+                    .provision(&mut self.report, &mut executor, manifest)
+                    .await
+            }
+        };
+        if let Some(member) = member {
             self.register(member).await;
         }
         if let Some(closed) = closed {
@@ -313,66 +363,27 @@ impl Steps<'_> {
             .map(drop)
             .map_err(|error| Problem::of(&error, Reason::Emptying))
     }
+}
 
-    /// Drains the cell and deletes what the provisioner has made for it.
-    async fn deprovision(&mut self, member: Result<Plane, Problem>) {
-        let leaving = Problem::new(Reason::Leaving, "the Cell is being deleted");
-        self.report.add(Step::Ready, Err(leaving));
-        let is_abandoned = self.present.is_abandoned();
-        let ended = match (&self.present.status.cluster, member) {
-            // Nothing was written for the Cell.
-            (None, _) => Ok(()),
-            (Some(_), Err(problem)) if !is_abandoned => Err(problem),
-            (Some(found), member) => self.leave(found, member.ok().filter(|_| !is_abandoned)).await,
-        };
-        let left = "the Cell was deleted with fedgate.dev/abandon: its objects at the cluster stay, each with annotation \
-                    fedgate.dev/cell-uid";
-        if self.report.add(Step::Drained, ended) {
-            self.report.end = End::CleanedUp(is_abandoned.then(|| left.to_owned()));
-        }
+/// The objects of the network plugin; `None` if somebody else installs it.
+async fn cni_manifest(ctx: &Context<'_>, present: Present<'_>) -> Result<Option<String>, Problem> {
+    let name = present.spec.kubernetes.as_ref().map_or("", |of| &of.cni_manifest);
+    if name.is_empty() {
+        return Ok(None);
     }
-
-    async fn leave(&self, found: &CellCluster, member: Option<Plane>) -> Result<(), Problem> {
-        let is_abandoned = self.present.is_abandoned();
-        if let Some(member) = &member {
-            self.same_member(&member.id().await.map_err(|error| of_member(&error))?)?;
-        }
-        let hub = self.hub().await?;
-        let clusters = hub.clusters().await;
-        let clusters = clusters.map_err(|error| Problem::of(&error, Reason::Leaving))?;
-        let is_own = |cluster: &Cluster<'_>| {
-            let is_usable = mark(cluster.0).is_some() || cluster.is_adopted();
-            cluster.name() == self.name && cluster.id() == found.id && is_usable
-        };
-        let own = clusters.iter().map(Cluster).find(is_own);
-        if own.is_some() {
-            let drained = self.drain(member.as_ref(), is_abandoned || self.present.allows_outage());
-            match drained.await {
-                // The program of a cluster that is gone takes nothing back.
-                Err(problem) if is_abandoned && problem.reason == Reason::Emptying => {}
-                drained => drained?,
-            }
-        }
-        let leave = Leave {
-            name: self.name,
-            hub,
-            member,
-            foreign: match own {
-                Some(own) if mark(own.0).is_none() => ForeignCluster::Release,
-                Some(_) => ForeignCluster::Refuse,
-                None => ForeignCluster::Ignore,
-            },
-            force: is_abandoned,
-            wait: STEP_TIMEOUT,
-            kinds: &self.ctx.kinds,
-            id: Some(&found.id),
-        };
-        let left = leave.run(self.executor()).await;
-        left.map(drop).map_err(|error| match (error.kind, error.reason) {
-            (Kind::Refused, None) => Problem::new(Reason::Emptying, error.message()),
-            _ => Problem::of(&error, Reason::Leaving),
-        })
+    let title = format!("ConfigMap {}/{name}", ctx.namespace);
+    let missing = |what: &str| Problem::new(Reason::CniManifestMissing, format!("{title} {what}"));
+    let target = Target::namespaced(PlaneOf::Home, &kind("v1", "ConfigMap"), &ctx.namespace, name);
+    let found = ctx.executor.get(&target).await;
+    let found = found.map_err(|error| Problem::new(Reason::Unreachable, format!("get {title}: {error}")))?;
+    let found = found.ok_or_else(|| missing("does not exist"))?;
+    let names = found.annotations().get(CELLS);
+    if !names.is_some_and(|names| lists_cell(names, &present.snapshot.name)) {
+        return Err(missing("does not list the Cell in annotation fedgate.dev/cells"));
     }
+    let manifest = found.data["data"]["manifest.yaml"].as_str();
+    let manifest = manifest.ok_or_else(|| missing("has no key manifest.yaml"))?;
+    Ok(Some(manifest.to_owned()))
 }
 
 /// The problem of the first request to the cluster.
@@ -419,6 +430,7 @@ fn join_spec(cell: &CellSpec) -> JoinSpec {
         register,
         agent,
         provider: _,
+        kubernetes: _,
     } = cell;
     JoinSpec {
         city: city.clone(),

@@ -1,14 +1,26 @@
-//! The results of the steps of a Cell.
+//! The results of the steps of a Cell, which [`cells`](super::cells) and `hosts` report.
 
 use crate::reason::{Class, Problem};
-use fedgate_api::cell::CellCluster;
+use fedgate_api::cell::{CellCluster, ProviderKind};
 use jiff::Timestamp;
+use std::time::Duration;
+
+/// How long one step waits for other programs, before others get the worker.
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A step of a Cell: the type of its condition. In their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The Secret lists the Cell and has a usable kubeconfig, and the name of the Cell is free.
     Validated,
+    /// All machines belong to the Cell and are prepared; only with machines.
+    Bootstrapped,
+    /// The first control plane runs, with the network of its Pods; only with machines.
+    ControlPlaneInitialized,
+    /// All control planes run; only with machines.
+    ControlPlaneJoined,
+    /// All workers run; only with machines.
+    WorkersJoined,
     /// Hub and cluster reach each other, and the cluster has definitions and roles.
     Registered,
     /// The program of the cell runs, if the Cell has its image.
@@ -20,10 +32,31 @@ pub enum Step {
 }
 
 impl Step {
+    /// Those of every provider, but Drained.
+    const OF_ALL: [Self; 4] = [Self::Validated, Self::Registered, Self::AgentReady, Self::Ready];
+    const OF_MACHINES: [Self; 4] = [
+        Self::Bootstrapped,
+        Self::ControlPlaneInitialized,
+        Self::ControlPlaneJoined,
+        Self::WorkersJoined,
+    ];
+
+    /// Those of a provider that makes a cluster of machines.
+    const fn of_machines(provider: ProviderKind) -> &'static [Self] {
+        match provider {
+            ProviderKind::Existing => &[],
+            ProviderKind::Hosts => &Self::OF_MACHINES,
+        }
+    }
+
     /// The type of the condition.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Validated => "Validated",
+            Self::Bootstrapped => "Bootstrapped",
+            Self::ControlPlaneInitialized => "ControlPlaneInitialized",
+            Self::ControlPlaneJoined => "ControlPlaneJoined",
+            Self::WorkersJoined => "WorkersJoined",
             Self::Registered => "Registered",
             Self::AgentReady => "AgentReady",
             Self::Ready => "Ready",
@@ -62,6 +95,9 @@ pub enum End {
     NeedsFinalizer,
     /// The status with the id of the cluster, because a deletion takes nothing away without it. The steps run again after that.
     ClusterFound,
+    /// The status with step Registered undone, because the cluster cannot be asked again while its machines go. The steps run again after
+    /// that.
+    Withdrawn,
     /// The end of the finalizer, because nothing is left of the cell; the text names what had to be left behind.
     CleanedUp(Option<String>),
 }
@@ -98,11 +134,11 @@ impl Report {
         goes_on
     }
 
-    /// The first step without a result.
-    pub fn next_step(&self, deleting: bool) -> Step {
-        let all = [Step::Validated, Step::Registered, Step::AgentReady, Step::Ready];
-        let is_open = |step: &Step| self.outcomes.iter().all(|(of, _)| of != step);
-        let next = all.into_iter().find(is_open).filter(|_| !deleting);
+    /// The first step of a provider without a result.
+    pub fn next_step(&self, provider: ProviderKind, deleting: bool) -> Step {
+        let is_open = |step: &&Step| self.outcomes.iter().all(|(of, _)| of != *step);
+        let mut all = Step::of_machines(provider).iter().chain(&Step::OF_ALL);
+        let next = all.find(is_open).copied().filter(|_| !deleting);
         next.unwrap_or(Step::Drained)
     }
 
