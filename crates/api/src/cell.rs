@@ -208,7 +208,7 @@ pub struct Hosts {
 pub struct Machine {
     /// Name of its Node.
     pub name: String,
-    /// Its part in the cluster.
+    /// The part of the machine in the cluster.
     pub role: MachineRole,
     /// IP address or DNS name, as the provisioner reaches it.
     pub address: String,
@@ -237,9 +237,9 @@ fn root() -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum MachineRole {
-    /// It runs an API server and etcd.
+    /// The machine runs an API server and etcd.
     ControlPlane,
-    /// It runs Pods.
+    /// The machine runs Pods.
     Worker,
 }
 

@@ -32,7 +32,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Those of every provider, but Drained.
+    /// The steps of every provider, but Drained.
     const OF_ALL: [Self; 4] = [Self::Validated, Self::Registered, Self::AgentReady, Self::Ready];
     const OF_MACHINES: [Self; 4] = [
         Self::Bootstrapped,
@@ -41,7 +41,7 @@ impl Step {
         Self::WorkersJoined,
     ];
 
-    /// Those of a provider that makes a cluster of machines.
+    /// The steps of a provider that makes a cluster of machines.
     const fn of_machines(provider: ProviderKind) -> &'static [Self] {
         match provider {
             ProviderKind::Existing => &[],

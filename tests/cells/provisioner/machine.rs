@@ -163,7 +163,7 @@ impl Machine {
         }
     }
 
-    /// Its entry in a Cell.
+    /// The entry of the machine in a Cell.
     pub(crate) fn entry(&self, role: &str) -> Value {
         let key = fs::read_to_string(self.folder.join("host_key.pub")).expect("read the host key");
         let last = self.address.rsplit('.').next().unwrap_or_default();
@@ -204,6 +204,12 @@ impl Machine {
         let calls = self.read("calls");
         let of = |line: &&str| line.split(' ').next() == Some(program);
         calls.lines().filter(of).map(str::to_owned).collect()
+    }
+
+    /// The number of calls that begin so.
+    pub(crate) fn count(&self, command: &str) -> usize {
+        let calls = self.read("calls");
+        calls.lines().filter(|call| call.starts_with(command)).count()
     }
 
     /// Files below its root.

@@ -188,7 +188,7 @@ async fn life(case: &Case, new: &NewCell, provisioner: &Provisioner) {
     hub.create(&CELL, "", cell(name, ADMIN)).await;
     says(hub, "Validated", "False", "SecretMissing").await;
 
-    // It goes on by event, and only with a Secret that names it.
+    // The steps go on by event, and only with a Secret that lists the Cell.
     home.create(&SECRET, SECRETS, secret(ADMIN, &new.cell, None))
         .await;
     let cell = says(hub, "Validated", "False", "NotForThisCell").await;
@@ -197,7 +197,7 @@ async fn life(case: &Case, new: &NewCell, provisioner: &Provisioner) {
     assert!(hub.get(&CLUSTER, "", name).await.is_none());
     let named = json!({"metadata": {"annotations": {"fedgate.dev/cells": format!("other, {name}")}}});
     home.merge(&SECRET, SECRETS, ADMIN, named).await;
-    // It is opened only when its program runs, with the credential that the role has put there.
+    // The cell is opened only when its program runs, with the credential that the role has put there.
     let cell = says(hub, "AgentReady", "False", "AgentNotAvailable").await;
     assert_eq!(cell["status"]["phase"], "Provisioning");
     let cluster = hub.get(&CLUSTER, "", name).await.expect("the Cluster is there");
@@ -224,7 +224,7 @@ async fn life(case: &Case, new: &NewCell, provisioner: &Provisioner) {
     case.run(&wish).await;
 
     at_rest(case, new, provisioner).await;
-    mended(hub).await;
+    label_restored(hub).await;
     drained(case, &wish).await;
     new.role.stop().await;
     gone(case, new, provisioner).await;
@@ -305,7 +305,7 @@ async fn at_rest(case: &Case, new: &NewCell, provisioner: &Provisioner) {
 }
 
 /// A label that somebody takes off comes back by event.
-async fn mended(hub: &Plane) {
+async fn label_restored(hub: &Plane) {
     let (name, city) = NEW;
     let label = |city: Value| json!({"metadata": {"labels": {"topology.datum.net/city-code": city}}});
     hub.merge(&CLUSTER, "", name, label(Value::Null)).await;
@@ -499,7 +499,7 @@ async fn p36_a_cell_whose_cluster_is_gone_waits_until_it_is_abandoned(case: Case
         case.run(&wish).await;
         new.role.stop().await;
         line.cut();
-        // It is drained, though its cluster does not answer and nobody takes its Instance back.
+        // The cell is drained, though its cluster does not answer and nobody takes its Instance back.
         let drained = json!({"spec": {"state": "Drained"}, "metadata": {"annotations": {"fedgate.dev/allow-outage": name}}});
         hub.merge(&CELL, "", name, drained).await;
         says(hub, "Drained", "False", "Emptying").await;
@@ -522,7 +522,7 @@ async fn p36_a_cell_whose_cluster_is_gone_waits_until_it_is_abandoned(case: Case
         line.restore();
         home.delete(&SECRET, SECRETS, ADMIN).await;
         case.delete(&wish).await;
-        // An operator clears what ran there, because its program has no credential any more.
+        // An operator clears what ran there, because the program of the cell has lost its credential.
         let plane = &new.role.plane;
         for kind in [&INSTANCE, &DEPLOYMENT] {
             for object in plane.list(kind, &case.hub_ns, "").await {

@@ -190,31 +190,26 @@ impl LastRun {
     fn rerun_after(&self, name: &str) -> Option<Duration> {
         use Reason::{Cordoned, Drained, Leaving};
         // Of a cell that is not to be ready, step Ready needs no further run.
-        let mut missing = self.report.problems().filter(|(step, problem)| {
+        let is_missing = |(step, problem): &(Step, &Problem)| {
             *step != Step::Ready || !matches!(problem.reason, Cordoned | Drained | Leaving)
-        });
+        };
+        let missing: Vec<_> = self.report.problems().filter(is_missing).collect();
+        if missing.is_empty() {
+            return Some(RESYNC_PERIOD);
+        }
+        // A step that waits behind one that is tried again may wait for that one. The hub alone empties a cell.
+        let is_tried_again = missing
+            .iter()
+            .any(|(_, problem)| matches!(problem.reason.class(), Class::Retry | Class::Conflict));
         let delay = |(step, problem): (Step, &Problem)| match problem.reason.class() {
             Class::Waiting if step == Step::Drained => Some(REQUEUE_DRAIN),
+            Class::Waiting if is_tried_again => None,
             Class::Waiting => Some(REQUEUE_WAITING),
             Class::Retry => Some(RETRY.delay(self.failures.saturating_sub(1), name)),
             Class::Conflict => Some(REQUEUE_CONFLICT),
             Class::Terminal => None,
         };
-        match missing.next() {
-            None => Some(RESYNC_PERIOD),
-            Some(first) => {
-                let all: Vec<_> = std::iter::once(first).chain(missing).collect();
-                let waits = |(_, problem): &&(Step, &Problem)| problem.reason.class() == Class::Waiting;
-                // A step after one that failed may wait for it, which lasts as long.
-                let failed: Vec<_> = all.iter().filter(|one| !waits(one)).collect();
-                let counted = if failed.is_empty() {
-                    all.iter().collect()
-                } else {
-                    failed
-                };
-                counted.into_iter().copied().filter_map(delay).min()
-            }
-        }
+        missing.into_iter().filter_map(delay).min()
     }
 }
 
@@ -229,7 +224,7 @@ pub enum Decision {
     Write(Box<Plan<Prepared>>),
 }
 
-/// Chooses between waiting, running the steps, and writing what they have found. steps.rs says which steps run, and in which order.
+/// Chooses between waiting, running the steps, and writing what they have found. Module `steps` says which steps run, and in which order.
 pub fn decide(s: &Snapshot, last: Option<&LastRun>, now: Now) -> Decision {
     let Some(present) = s.present() else {
         return Decision::Wait(Requeue::AwaitChange);

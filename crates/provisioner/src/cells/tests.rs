@@ -376,6 +376,32 @@ fn a_deleted_cell_keeps_its_finalizer_until_nothing_is_left() {
     );
 }
 
+/// The hub alone empties a cell.
+#[test]
+fn a_drain_goes_on_though_the_cluster_cannot_be_used() {
+    for (generation, failed) in [
+        (2, Reason::SecretMissing),
+        (3, Reason::HostClaimed),
+        (4, Reason::Waiting),
+    ] {
+        let mut w = World::new();
+        w.open();
+        w.change(|cell| {
+            cell["spec"]["state"] = json!("Drained");
+            cell["metadata"]["generation"] = json!(generation);
+        });
+        let found = [
+            (Step::Validated, Some(failed)),
+            (Step::Drained, Some(Reason::LastCellOfCity)),
+            (Step::Ready, Some(Reason::Drained)),
+        ];
+        w.finds(&found, End::Reported);
+        w.written();
+        let delay = if failed == Reason::Waiting { 10 } else { 30 };
+        assert_eq!(w.decide(), after(delay), "{failed:?}");
+    }
+}
+
 #[test]
 fn that_a_cell_is_withdrawn_is_written_before_its_machines_go() {
     let mut w = World::new();

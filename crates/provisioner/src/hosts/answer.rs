@@ -50,7 +50,7 @@ pub(super) struct JobState {
     name: String,
     /// Number of the start, from 1 on.
     pub(super) number: u32,
-    /// Its progress.
+    /// The progress of the job.
     pub(super) stage: Stage,
     /// Time since its end, or since its start.
     pub(super) age: Duration,
@@ -61,11 +61,11 @@ pub(super) struct JobState {
 /// Progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It runs.
+    /// The process of the job lives.
     Runs,
-    /// It has ended with this status.
+    /// The job has ended with this exit status.
     Ended(i32),
-    /// Its process is gone, and left no status.
+    /// The process of the job is gone, and has left no exit status.
     Died,
 }
 
@@ -76,11 +76,11 @@ pub(super) enum Next {
     Start(u32),
     /// Wait for its end.
     Wait,
-    /// It is done.
+    /// The job is done.
     Done,
-    /// It has failed, and may be started again later; or it has run for too long.
+    /// The job has failed, and may be started again later; or it has run for too long.
     Failed,
-    /// It has failed after it wrote files of a control plane. It is not started again, because that could lose a member of etcd.
+    /// The job has failed after it wrote files of a control plane. A further start could lose a member of etcd.
     NeedsReset,
 }
 

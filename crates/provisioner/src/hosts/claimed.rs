@@ -15,9 +15,9 @@ const WAITS: usize = 5;
 #[derive(Debug)]
 pub(super) struct ClaimedMachine<'a> {
     ssh: Ssh<'a>,
-    /// Its entry in the Cell.
+    /// The entry of the machine in the Cell.
     pub(super) machine: &'a Machine,
-    /// Its last answer.
+    /// The last answer of the machine.
     pub(super) state: MachineState,
 }
 

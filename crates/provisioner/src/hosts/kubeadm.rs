@@ -82,10 +82,10 @@ impl<'a> Configuration<'a> {
         let is_v6 = self
             .control_planes()
             .any(|machine| node_address(machine).contains(':'));
-        let bind = if is_v6 { "::" } else { "*" };
+        let (bind, families) = if is_v6 { ("::", " v4v6") } else { ("*", "") };
         let mut text = format!(
             "defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 1h\n  timeout server 1h\n\
-             listen api\n  bind {bind}:{BALANCER_PORT}\n  default-server check inter 5s\n"
+             listen api\n  bind {bind}:{BALANCER_PORT}{families}\n  default-server check inter 5s\n"
         );
         for machine in self.control_planes() {
             // Writing to a String does not fail.
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(configuration.cert_sans(), names);
         let balancer = configuration.haproxy_config().unwrap();
         // cp3 has an IPv6 address, so that HAProxy listens on both families.
-        assert!(balancer.contains("bind :::9998\n"), "{balancer}");
+        assert!(balancer.contains("bind :::9998 v4v6\n"), "{balancer}");
         assert!(balancer.ends_with(
             "  server cp1 10.0.0.1:6443\n  server cp2 192.0.2.2:6443\n  server cp3 [2001:db8::3]:6443\n"
         ));

@@ -16,23 +16,25 @@ pub(super) fn masked_end(text: &str) -> String {
 
 /// The text without PEM blocks, bootstrap tokens, keys of certificates, bearer tokens and passwords in addresses.
 pub(super) fn masked(text: &str) -> String {
-    let mut rest = text;
-    let mut shown = String::new();
+    let (head, mut rest) = text.split_at(text.find("-----BEGIN ").unwrap_or(text.len()));
     // The end of a PEM block whose beginning was cut off.
-    let begins = text.find("-----BEGIN ").unwrap_or(text.len());
-    if let Some((_, after)) = text[..begins].split_once("-----END ") {
-        shown.push_str(MASK);
-        rest = &text[text.len() - after.len() - (text.len() - begins)..];
-        rest = rest.split_once("-----").map_or("", |(_, after)| after);
-    }
+    let mut shown = match head.split_once("-----END ") {
+        Some((_, end)) => format!("{MASK}{}", words_masked(after_dashes(end))),
+        None => words_masked(head),
+    };
     while let Some((before, block)) = rest.split_once("-----BEGIN ") {
         shown.push_str(&words_masked(before));
         shown.push_str(MASK);
         // A block without an end lasts to the end of the text.
-        rest = block.split_once("-----END ").map_or("", |(_, after)| after);
-        rest = rest.split_once("-----").map_or("", |(_, after)| after);
+        let end = block.split_once("-----END ");
+        rest = end.map_or("", |(_, end)| after_dashes(end));
     }
     shown + &words_masked(rest)
+}
+
+/// The text after the dashes that end a line `-----END …-----`.
+fn after_dashes(text: &str) -> &str {
+    text.split_once("-----").map_or("", |(_, after)| after)
 }
 
 fn words_masked(text: &str) -> String {

@@ -188,7 +188,7 @@ impl<'a> Machines<'a> {
     async fn release_one(&self, machine: &'a Machine) -> (&'a Machine, Result<(), Problem>) {
         let released = match ClaimedMachine::find(self.ssh(), machine).await {
             Ok(Some(own)) => own.release().await,
-            // It was released before, or never claimed.
+            // The machine was released before, or never claimed.
             Ok(None) => Ok(()),
             Err(problem) if problem.reason == Reason::HostClaimed => Ok(()),
             Err(problem) => Err(problem),

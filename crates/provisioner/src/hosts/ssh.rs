@@ -53,7 +53,7 @@ pub(super) enum Job {
 }
 
 impl Job {
-    /// Its name at the machine.
+    /// The name of the job at the machine.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Prepare => "prepare",

@@ -26,7 +26,7 @@ pub struct OperatorAnnotations {
 pub struct CellDigest {
     /// Generation of its spec.
     pub generation: i64,
-    /// Its finalizers.
+    /// The finalizers of the Cell.
     pub finalizers: Vec<String>,
     /// True if it has a status.
     pub has_status: bool,
