@@ -14,10 +14,11 @@ use std::{
 };
 
 /// The documents of the contract, in `docs/contract`.
-const DOCUMENTS: [&str; 10] = [
+const DOCUMENTS: [&str; 11] = [
     "api",
     "cell",
     "cli",
+    "cluster-api",
     "clusters",
     "federation",
     "locations",
@@ -99,7 +100,7 @@ fn prose(text: &str) -> String {
 /// Every mention of a section. It belongs to the document named right before it, or before the mention that it
 /// follows in a list; else to `home`, the document that it stands in.
 fn references(text: &str, home: Option<&str>) -> Vec<Reference> {
-    let mark = Regex::new(r"\b([a-z0-9]+)\.md\b|§(\d+(?:\.\d+)*)(?:,? (?:rule|step) (\d+))?").unwrap();
+    let mark = Regex::new(r"\b([a-z0-9-]+)\.md\b|§(\d+(?:\.\d+)*)(?:,? (?:rule|step) (\d+))?").unwrap();
     let between = Regex::new(r"^[\s,()\[\]`]*(?:(?:and|to) )?$").unwrap();
     let mut found = Vec::new();
     let mut named: Option<String> = None;

@@ -10,6 +10,9 @@ use std::path::PathBuf;
 pub(crate) enum ProviderArg {
     /// Clusters that somebody else made.
     Existing,
+    /// Clusters of Cluster API.
+    #[value(name = "clusterAPI")]
+    ClusterApi,
     /// Machines, of which the provisioner makes a cluster.
     Hosts,
 }
@@ -19,6 +22,7 @@ impl ProviderArg {
     pub(crate) const fn kind(self) -> ProviderKind {
         match self {
             Self::Existing => ProviderKind::Existing,
+            Self::ClusterApi => ProviderKind::ClusterApi,
             Self::Hosts => ProviderKind::Hosts,
         }
     }
@@ -30,7 +34,7 @@ pub struct ProvisionerArgs {
     /// Kubeconfig of the Karmada hub, which has the Cells.
     #[arg(long, env = "FEDGATE_HUB_KUBECONFIG", value_name = "PATH")]
     pub(crate) hub_kubeconfig: PathBuf,
-    /// Kubeconfig of the cluster that has the Secrets of Cells: kubeconfigs and keys of SSH. Default: the service account of the Pod.
+    /// Kubeconfig of the cluster that has the Secrets of Cells and the Clusters of Cluster API. Default: the service account of the Pod.
     #[arg(long, env = "FEDGATE_HOME_KUBECONFIG", value_name = "PATH")]
     pub(crate) home_kubeconfig: Option<PathBuf>,
     /// The kinds that the gateway has: a cell serves all of them before it is opened.
@@ -54,6 +58,15 @@ pub struct ProvisionerArgs {
         default_value = "existing"
     )]
     pub(crate) providers: Vec<ProviderArg>,
+    /// Namespaces in which Cells may use or create Clusters of Cluster API. In each the provisioner needs the role
+    /// fedgate-provisioner-cluster-api.
+    #[arg(
+        long,
+        env = "FEDGATE_CLUSTER_API_NAMESPACES",
+        value_name = "NS",
+        value_delimiter = ','
+    )]
+    pub(crate) cluster_api_namespaces: Vec<String>,
     /// Folder for private keys of SSH. A key is there only while steps run. Mount a volume in memory there, so that no key reaches a disk.
     #[arg(
         long,

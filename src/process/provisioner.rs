@@ -36,6 +36,7 @@ pub async fn run_provisioner(
         home,
         namespace: args.secrets_namespace.as_str().into(),
         providers: args.providers.iter().map(|provider| provider.kind()).collect(),
+        cluster_api_namespaces: args.cluster_api_namespaces,
         runtime_directory: args.runtime_directory,
         kinds: kinds.federated,
     };

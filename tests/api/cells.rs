@@ -31,6 +31,17 @@ fn hosts() -> Value {
             "provider": {"hosts": {"sshKeySecret": "dfw-3-ssh", "machines": [machine(1, "controlPlane"), machine(2, "worker")]}}}})
 }
 
+/// A Cell whose Cluster of Cluster API the provisioner creates.
+fn cluster_api() -> Value {
+    json!({"apiVersion": "fedgate.dev/v1alpha1", "kind": "Cell", "metadata": {"name": "dfw-4"},
+        "spec": {"city": "DFW", "provider": {"clusterAPI": {"namespace": "capi", "topology": topology(1)}}}})
+}
+
+fn topology(workers: u8) -> Value {
+    let workers = json!({"machineDeployments": [{"class": "default", "name": "a", "replicas": workers}]});
+    json!({"classRef": {"name": "edge"}, "version": "v1.36.3", "workers": workers, "variables": [{"name": "x", "value": {"y": [1]}}]})
+}
+
 /// The Cell with another value at a path; a null removes.
 fn with(mut cell: Value, pointer: &str, value: Value) -> Value {
     let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -140,6 +151,31 @@ fn refused() -> Vec<Case> {
             "C10",
             with(existing(), "/spec/agent", json!({"location": "x"})),
             "location needs image",
+        ),
+    ]
+}
+
+/// Cells of Cluster API that the hub refuses.
+fn refused_of_cluster_api() -> Vec<Case> {
+    vec![
+        (
+            "C5",
+            with(cluster_api(), "/spec/provider/clusterAPI/topology", Value::Null),
+            "give either cluster",
+        ),
+        (
+            "C5",
+            with(cluster_api(), "/spec/provider/clusterAPI/cluster", json!("dfw-4")),
+            "give either cluster",
+        ),
+        (
+            "C5",
+            with(
+                cluster_api(),
+                "/spec/provider/clusterAPI",
+                json!({"namespace": "capi", "cluster": "dfw-4", "clusterNetwork": {}}),
+            ),
+            "clusterNetwork belongs to topology",
         ),
     ]
 }
@@ -304,6 +340,29 @@ fn changes() -> Vec<Case> {
     ]
 }
 
+/// Changes of an existing Cell of Cluster API.
+fn changes_of_cluster_api() -> Vec<Case> {
+    let of = |fields: Value| json!({"spec": {"provider": {"clusterAPI": fields}}});
+    vec![
+        (
+            "another namespace",
+            of(json!({"namespace": "other"})),
+            "cannot change to another cluster",
+        ),
+        (
+            "another cluster",
+            of(json!({"topology": null, "cluster": "dfw-4"})),
+            "cannot change to another cluster",
+        ),
+        (
+            "existing",
+            json!({"spec": {"provider": {"clusterAPI": null, "existing": {"kubeconfigSecret": "x"}}}}),
+            "the kind of its provider",
+        ),
+        ("a worker more", of(json!({"topology": topology(2)})), "200"),
+    ]
+}
+
 /// Each rule refuses the Cell that breaks it, and says why.
 pub(crate) async fn rules_of_cells_hold(hub: &Client) -> Result<()> {
     let crds = kube::core::GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
@@ -311,7 +370,7 @@ pub(crate) async fn rules_of_cells_hold(hub: &Client) -> Result<()> {
     crds.create(&PostParams::default(), &object(crd::cell()?)).await?;
     let cells: Api<DynamicObject> = Api::all_with(hub.clone(), &ApiResource::erase::<Cell>(&()));
     wait_until(|| async { cells.list(&ListParams::default()).await.is_ok() }).await;
-    for cell in [existing(), hosts()] {
+    for cell in [existing(), hosts(), cluster_api()] {
         assert_eq!(
             verdict(cells.create(&PostParams::default(), &object(cell)).await),
             "200"
@@ -320,13 +379,22 @@ pub(crate) async fn rules_of_cells_hold(hub: &Client) -> Result<()> {
     let made = cells.get("dfw-3").await?.data;
     assert_eq!(made["spec"]["kubernetes"]["endpoint"], json!({"type": "Leader"}));
     assert_eq!(made["spec"]["provider"]["hosts"]["machines"][0]["port"], 22);
+    let made = cells.get("dfw-4").await?.data;
+    assert_eq!(made["spec"]["provider"]["clusterAPI"]["topology"], topology(1));
     let dry = PostParams {
         dry_run: true,
         ..PostParams::default()
     };
-    for (rule, mut cell, word) in [refused(), refused_lists(), refused_fields()].concat() {
+    for (rule, mut cell, word) in [
+        refused(),
+        refused_of_cluster_api(),
+        refused_lists(),
+        refused_fields(),
+    ]
+    .concat()
+    {
         let name = &mut cell["metadata"]["name"];
-        if ["dfw-2", "dfw-3"].contains(&name.as_str().unwrap()) {
+        if ["dfw-2", "dfw-3", "dfw-4"].contains(&name.as_str().unwrap()) {
             *name = json!("new");
         }
         let answer = verdict(cells.create(&dry, &object(cell)).await);
@@ -336,13 +404,14 @@ pub(crate) async fn rules_of_cells_hold(hub: &Client) -> Result<()> {
         );
         assert!(answer.contains(word), "{rule}: {answer}");
     }
-    for (what, patch, word) in changes() {
-        let answer = verdict(
-            cells
-                .patch("dfw-3", &PatchParams::default(), &Patch::Merge(&patch))
-                .await,
-        );
-        assert!(answer.contains(word), "{what}: {answer}");
+    for (cell, changes) in [("dfw-3", changes()), ("dfw-4", changes_of_cluster_api())] {
+        for (what, patch, word) in changes {
+            let changed = cells
+                .patch(cell, &PatchParams::default(), &Patch::Merge(&patch))
+                .await;
+            let answer = verdict(changed);
+            assert!(answer.contains(word), "{cell}, {what}: {answer}");
+        }
     }
     Ok(())
 }

@@ -77,6 +77,7 @@ fn alone() -> Vec<Vec<Trial>> {
             compute::lone_trials,
             membership::lone_trials,
             provisioner::lone_trials,
+            provisioner::cluster_api::lone_trials,
             provisioner::hosts::lone_trials,
             pull::lone_trials,
             pull::adopted::lone_trials,

@@ -9,8 +9,9 @@
 use super::conditions::Condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The desired state of a cell.
 #[derive(CustomResource, Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -137,6 +138,9 @@ pub struct Agent {
 pub enum Provider {
     /// A cluster that somebody else has made.
     Existing(Existing),
+    /// A cluster of Cluster API.
+    #[serde(rename = "clusterAPI")]
+    ClusterApi(ClusterApi),
     /// Existing machines, of which the provisioner makes a cluster, with kubeadm over SSH.
     Hosts(Hosts),
 }
@@ -146,14 +150,17 @@ impl Provider {
     pub fn kind(&self) -> ProviderKind {
         match self {
             Self::Existing(_) => ProviderKind::Existing,
+            Self::ClusterApi(_) => ProviderKind::ClusterApi,
             Self::Hosts(_) => ProviderKind::Hosts,
         }
     }
 
-    /// Name of its Secret.
+    /// Name of its Secret in the provisioner's Namespace of Secrets. Empty with Cluster API, which has the Secret in the Namespace of its
+    /// Cluster.
     pub fn secret(&self) -> &str {
         match self {
             Self::Existing(existing) => &existing.kubeconfig_secret,
+            Self::ClusterApi(_) => "",
             Self::Hosts(hosts) => &hosts.ssh_key_secret,
         }
     }
@@ -164,18 +171,21 @@ impl Provider {
 pub enum ProviderKind {
     /// [`Provider::Existing`].
     Existing,
+    /// [`Provider::ClusterApi`].
+    ClusterApi,
     /// [`Provider::Hosts`].
     Hosts,
 }
 
 impl ProviderKind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Existing, Self::Hosts];
+    pub const ALL: [Self; 3] = [Self::Existing, Self::ClusterApi, Self::Hosts];
 
     /// The word on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Existing => "existing",
+            Self::ClusterApi => "clusterAPI",
             Self::Hosts => "hosts",
         }
     }
@@ -188,6 +198,31 @@ pub struct Existing {
     /// Name of a Secret in the provisioner's Namespace of Secrets. Its key `kubeconfig` is a kubeconfig of an administrator of the
     /// cluster. Its annotation fedgate.dev/cells lists this Cell.
     pub kubeconfig_secret: String,
+}
+
+/// A Cluster of Cluster API (cluster.x-k8s.io/v1beta2), in the cluster that has the Secrets of Cells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterApi {
+    /// Namespace of the Cluster.
+    pub namespace: String,
+    /// Name of a Cluster of Cluster API that exists. Annotation fedgate.dev/cells of the Cluster lists this Cell. The provisioner neither
+    /// changes nor deletes the Cluster.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cluster: String,
+    /// spec.topology of the Cluster that the provisioner creates with the name of the Cell. The Cluster is deleted with the Cell. Cluster API
+    /// documents the fields. Changes are applied to the Cluster. A field that is removed from the Cell stays in the Cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub topology: Option<Map<String, Value>>,
+    /// spec.clusterNetwork of the Cluster that the provisioner creates: addresses of Pods and Services, and their domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub cluster_network: Option<Map<String, Value>>,
+}
+
+fn any_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
 /// Machines that become a cluster.
@@ -323,8 +358,8 @@ pub struct CellStatus {
     /// The cluster, once it was found. Nothing is written for the cell before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<CellCluster>,
-    /// Conditions `Validated`, `Registered`, `AgentReady`, `Ready` and `Drained`, and with provider hosts also `Bootstrapped`,
-    /// `ControlPlaneInitialized`, `ControlPlaneJoined` and `WorkersJoined`: each is the result of one step.
+    /// Conditions `Validated`, `Registered`, `AgentReady`, `Ready` and `Drained`: each is the result of one step. Provider hosts adds
+    /// `Bootstrapped`, provider clusterAPI `InfrastructureReady`, and both add `ControlPlaneInitialized`, `ControlPlaneJoined` and `WorkersJoined`.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -20,6 +20,8 @@ pub struct State {
     pub lease: LeaseHandle,
     /// The kinds of providers that the role runs.
     pub providers: Vec<ProviderKind>,
+    /// Namespaces in which Cells may use or create Clusters of Cluster API.
+    pub cluster_api_namespaces: Vec<String>,
     /// Folder for keys of SSH while a step uses them.
     pub runtime_directory: PathBuf,
     /// The federated kinds.

@@ -3,6 +3,7 @@
 //!
 //! * [`cells`]: the controller; its keys are those of the Cells. Join, drain and leave are the code of `fedgate cells`: join.rs,
 //!   drain.rs and leave.rs of `fedgate_operator::membership`.
+//! * `cluster_api`: a Cluster of Cluster API is created, or used as it is.
 //! * `hosts`: machines become a cluster, by kubeadm over SSH.
 //! * [`index`]: the Cells, digests of the Clusters, and the metadata of the Secrets with the credentials.
 //! * [`report`]: the results of the steps; [`reason`]: why a step is not reached; [`context`]: what the role shares; [`operations`]: its part of the operations API.
@@ -10,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cells;
+mod cluster_api;
 pub mod context;
 mod hosts;
 pub mod index;
@@ -50,6 +52,8 @@ pub struct Setup {
     pub namespace: Arc<str>,
     /// The kinds of providers that the role runs.
     pub providers: Vec<ProviderKind>,
+    /// Namespaces in which Cells may use or create Clusters of Cluster API.
+    pub cluster_api_namespaces: Vec<String>,
     /// Folder for keys of SSH while a step uses them.
     pub runtime_directory: PathBuf,
     /// The federated kinds.
@@ -70,6 +74,7 @@ pub fn new(of: Setup, setup: runtime::Setup) -> Arc<Runtime<Provisioner>> {
         hub_kubeconfig: of.hub_kubeconfig,
         lease: setup.lease.clone(),
         providers: of.providers,
+        cluster_api_namespaces: of.cluster_api_namespaces,
         runtime_directory: of.runtime_directory,
         kinds: of.kinds.clone(),
     };

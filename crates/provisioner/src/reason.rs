@@ -10,6 +10,8 @@ fedgate_engine::labels! {
         AddFinalizer = "cell_add_finalizer",
         /// The conditions have changed.
         Status = "cell_status",
+        /// The Cluster of Cluster API differs from the topology in the Cell, or the Cell is deleted.
+        ClusterApi = "cell_cluster_api",
         /// Nothing is left of a deleted Cell.
         RemoveFinalizer = "cell_remove_finalizer",
     }
@@ -76,18 +78,24 @@ macro_rules! reasons {
 }
 
 reasons! {
-    ProviderOff Terminal "The provisioner does not run the provider of the Cell."
-        "start fedgate provisioner with --providers that has it"
+    ProviderOff Terminal "--providers lacks the provider of the Cell, or --cluster-api-namespaces the Namespace of its Cluster of Cluster API."
+        "add the value to the flag of fedgate provisioner"
     SecretMissing Terminal "The Secret that the Cell names is not there."
         "create it, with key kubeconfig, or ssh-privatekey for provider hosts, and annotation fedgate.dev/cells"
     NotForThisCell Terminal "The Secret does not name the Cell."
         "annotate the Secret with fedgate.dev/cells=<names of Cells>"
     BadKubeconfig Terminal "The kubeconfig is refused: certificates and keys must be inline, and plugins and plain http are not allowed."
         "correct the Secret"
-    NameTaken Conflict "A Cluster of the name exists that neither fedgate nor an operator has given to the Cell."
-        "choose another name; or annotate the Cluster with fedgate.dev/adopt=<its name>"
+    NameTaken Conflict "A Karmada Cluster, or a Cluster of Cluster API, has the name of the Cell and does not belong to the Cell."
+        "create the Cell with another name; or annotate the Karmada Cluster with fedgate.dev/adopt=<its name>, and the Cluster of Cluster API as the message says"
     DuplicateMember Conflict "The cluster is a Cluster of the hub already."
         "delete one of the two Cells, or give the kubeconfig of another cluster"
+    ClusterMissing Conflict "The Cluster of Cluster API, or its Secret, does not exist, the Cluster is being deleted, or it does not list the Cell."
+        "create the Cluster that spec.provider.clusterAPI.cluster names, with annotation fedgate.dev/cells=<name of the Cell>; if the Cluster is gone for good, delete the Cell with fedgate.dev/abandon=<its name>"
+    ClusterRefused Conflict "The API server with the Cluster of Cluster API, or a webhook there, refuses a write of it."
+        "correct spec.provider.clusterAPI of the Cell, at the fields that the message names"
+    ClusterApiNotReady Retry "A condition of the Cluster of Cluster API is not True although the Cell was Ready, or the Secret of the Cluster cannot be used."
+        "kubectl describe clusters.cluster.x-k8s.io, in the cluster of --home-kubeconfig"
     BadSshKey Terminal "The Secret has no private key for SSH."
         "put it into key ssh-privatekey of the Secret"
     RuntimeDirectory Retry "The provisioner cannot write its runtime directory."

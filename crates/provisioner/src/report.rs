@@ -1,4 +1,4 @@
-//! The results of the steps of a Cell, which [`cells`](super::cells) and `hosts` report.
+//! The results of the steps of a Cell, which [`cells`](super::cells), `cluster_api` and `hosts` report.
 
 use crate::reason::{Class, Problem};
 use fedgate_api::cell::{CellCluster, ProviderKind};
@@ -11,15 +11,17 @@ pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// A step of a Cell: the type of its condition. In their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The Secret lists the Cell and has a usable kubeconfig, and the name of the Cell is free.
+    /// The provider of the Cell is on, its Secret, if the provider has one, lists the Cell and can be used, and the name of the Cell is free.
     Validated,
+    /// The Cluster of Cluster API reports `InfrastructureReady`; only with Cluster API.
+    InfrastructureReady,
     /// All machines belong to the Cell and are prepared; only with machines.
     Bootstrapped,
-    /// The first control plane runs, with the network of its Pods; only with machines.
+    /// The first control plane runs; only with Cluster API or machines.
     ControlPlaneInitialized,
-    /// All control planes run; only with machines.
+    /// All control planes run, or Cluster API reports `ControlPlaneAvailable`; only with Cluster API or machines.
     ControlPlaneJoined,
-    /// All workers run; only with machines.
+    /// All workers run, or Cluster API reports `WorkersAvailable`; only with Cluster API or machines.
     WorkersJoined,
     /// Hub and cluster reach each other, and the cluster has definitions and roles.
     Registered,
@@ -34,6 +36,12 @@ pub enum Step {
 impl Step {
     /// The steps of every provider, but Drained.
     const OF_ALL: [Self; 4] = [Self::Validated, Self::Registered, Self::AgentReady, Self::Ready];
+    const OF_CLUSTER_API: [Self; 4] = [
+        Self::InfrastructureReady,
+        Self::ControlPlaneInitialized,
+        Self::ControlPlaneJoined,
+        Self::WorkersJoined,
+    ];
     const OF_MACHINES: [Self; 4] = [
         Self::Bootstrapped,
         Self::ControlPlaneInitialized,
@@ -41,10 +49,11 @@ impl Step {
         Self::WorkersJoined,
     ];
 
-    /// The steps of a provider that makes a cluster of machines.
-    const fn of_machines(provider: ProviderKind) -> &'static [Self] {
+    /// The steps by which this provider makes a cluster.
+    const fn of_provider(provider: ProviderKind) -> &'static [Self] {
         match provider {
             ProviderKind::Existing => &[],
+            ProviderKind::ClusterApi => &Self::OF_CLUSTER_API,
             ProviderKind::Hosts => &Self::OF_MACHINES,
         }
     }
@@ -53,6 +62,7 @@ impl Step {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Validated => "Validated",
+            Self::InfrastructureReady => "InfrastructureReady",
             Self::Bootstrapped => "Bootstrapped",
             Self::ControlPlaneInitialized => "ControlPlaneInitialized",
             Self::ControlPlaneJoined => "ControlPlaneJoined",
@@ -137,7 +147,7 @@ impl Report {
     /// The first step of a provider without a result.
     pub fn next_step(&self, provider: ProviderKind, deleting: bool) -> Step {
         let is_open = |step: &&Step| self.outcomes.iter().all(|(of, _)| of != *step);
-        let mut all = Step::of_machines(provider).iter().chain(&Step::OF_ALL);
+        let mut all = Step::of_provider(provider).iter().chain(&Step::OF_ALL);
         let next = all.find(is_open).copied().filter(|_| !deleting);
         next.unwrap_or(Step::Drained)
     }

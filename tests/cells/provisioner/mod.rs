@@ -1,5 +1,6 @@
 //! Cells of the hub, which `fedgate provisioner` makes and takes away.
 
+pub(crate) mod cluster_api;
 pub(crate) mod hosts;
 mod machine;
 

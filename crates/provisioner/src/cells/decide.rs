@@ -188,7 +188,7 @@ impl LastRun {
 
     /// Time after the report at which the steps are taken again; `None` if only a change can help.
     fn rerun_after(&self, name: &str) -> Option<Duration> {
-        use Reason::{Cordoned, Drained, Leaving};
+        use Reason::{ClusterApiNotReady, Cordoned, Drained, Leaving};
         // Of a cell that is not to be ready, step Ready needs no further run.
         let is_missing = |(step, problem): &(Step, &Problem)| {
             *step != Step::Ready || !matches!(problem.reason, Cordoned | Drained | Leaving)
@@ -197,10 +197,14 @@ impl LastRun {
         if missing.is_empty() {
             return Some(RESYNC_PERIOD);
         }
-        // A step that waits behind one that is tried again may wait for that one. The hub alone empties a cell.
-        let is_tried_again = missing
-            .iter()
-            .any(|(_, problem)| matches!(problem.reason.class(), Class::Retry | Class::Conflict));
+        // A step that waits behind one that is tried again may wait for that one. The hub alone empties a cell, and problems of a Cluster of
+        // Cluster API that is there stop no step.
+        let stops = |(step, problem): &(Step, &Problem)| {
+            *step != Step::InfrastructureReady
+                && problem.reason != ClusterApiNotReady
+                && matches!(problem.reason.class(), Class::Retry | Class::Conflict)
+        };
+        let is_tried_again = missing.iter().any(stops);
         let delay = |(step, problem): (Step, &Problem)| match problem.reason.class() {
             Class::Waiting if step == Step::Drained => Some(REQUEUE_DRAIN),
             Class::Waiting if is_tried_again => None,
@@ -237,7 +241,12 @@ pub fn decide(s: &Snapshot, last: Option<&LastRun>, now: Now) -> Decision {
         End::NeedsFinalizer if has_finalizer => return Decision::RunSteps,
         End::NeedsFinalizer => return write(add_finalizer(&present), Vec::new()),
         End::CleanedUp(left) => {
-            let notes = left.iter().map(|left| event(&present, true, "Abandoned", left));
+            let reason = if present.is_abandoned() {
+                "Abandoned"
+            } else {
+                "ClusterStays"
+            };
+            let notes = left.iter().map(|left| event(&present, true, reason, left));
             return write(remove_finalizer(&present), notes.collect());
         }
         End::ClusterFound if present.status.cluster.is_some() => return Decision::RunSteps,

@@ -54,7 +54,8 @@ fn ready(present: &Present<'_>, report: &Report) -> Option<Outcome> {
     if report.outcomes.iter().any(|(step, _)| *step == Step::Ready) {
         return None;
     }
-    let (_, problem) = report.problems().next()?;
+    // Only the last problem can have ended the run.
+    let (_, problem) = report.problems().last()?;
     match present.spec.state {
         CellState::Active => {}
         // Said by the steps, unless they ended before.
@@ -111,27 +112,25 @@ fn proven_at(present: &Present<'_>, report: &Report) -> Option<Time> {
     had.clone().filter(is_recent).or(Some(Time(report.at)))
 }
 
-/// The Event for a change of the first condition that is not True: whether it is a warning, its reason and its message.
+/// The Event for a change of the conditions: whether it is a warning, its reason and its message. A Cell that became Ready, or else the first
+/// condition that is not True for a new reason.
 pub fn event_for_change(had: &CellStatus, wants: &CellStatus) -> Option<(bool, String, String)> {
-    let first = |status: &CellStatus| {
-        let mut all = status.conditions.iter();
-        let found = all.find(|condition| condition.status != ConditionStatus::True);
-        found.map(|condition| (condition.reason.clone(), condition.message.clone()))
-    };
     let is_ready = |status: &CellStatus| {
         conditions::find(&status.conditions, READY).is_some_and(|c| c.status == ConditionStatus::True)
     };
-    match (first(had), first(wants)) {
-        (_, None) if is_ready(wants) && !is_ready(had) => Some((
-            false,
-            READY.to_owned(),
-            "the cell takes deployments of its city".to_owned(),
-        )),
-        (Some((had, _)), Some((wants, _))) if had == wants => None,
-        (_, Some((reason, message))) => {
-            let known = Reason::parse(&reason)?;
-            (known.class() != Class::Waiting).then_some((true, reason, message))
-        }
-        _ => None,
+    if is_ready(wants) && !is_ready(had) {
+        let what = "the cell takes deployments of its city".to_owned();
+        return Some((false, READY.to_owned(), what));
     }
+    let is_new = |wants: &&Condition| {
+        let had = conditions::find(&had.conditions, &wants.type_);
+        let is_told =
+            had.is_some_and(|had| had.status != ConditionStatus::True && had.reason == wants.reason);
+        let reason = Reason::parse(&wants.reason);
+        wants.status != ConditionStatus::True
+            && !is_told
+            && reason.is_some_and(|reason| reason.class() != Class::Waiting)
+    };
+    let new = wants.conditions.iter().find(is_new)?;
+    Some((true, new.reason.clone(), new.message.clone()))
 }

@@ -347,9 +347,16 @@ fn a_drained_cell_shows_its_drain_and_is_looked_at_every_30_s_until_it_is_empty(
 
 #[test]
 fn a_deleted_cell_keeps_its_finalizer_until_nothing_is_left() {
+    deleted(json!({"fedgate.dev/abandon": "dfw-2"}), "Abandoned");
+    deleted(json!({}), "ClusterStays");
+}
+
+/// Deletes a Cell with these annotations; the Event that names what stays has this reason.
+fn deleted(annotations: Value, told: &str) {
     let mut w = World::new();
     w.open();
     w.change(|cell| {
+        cell["metadata"]["annotations"] = annotations;
         cell["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         cell["metadata"]["finalizers"] = json!(["fedgate.dev/cell", "another.dev/x"]);
     });
@@ -368,7 +375,7 @@ fn a_deleted_cell_keeps_its_finalizer_until_nothing_is_left() {
     );
     let (_, patch, notes) = w.written();
     assert_eq!(patch["metadata"]["finalizers"], json!(["another.dev/x"]));
-    assert_eq!(notes, [(true, "Abandoned".to_owned())]);
+    assert_eq!(notes, [(true, told.to_owned())]);
     assert_eq!(
         w.decide(),
         Decision::Wait(Requeue::AwaitChange),
@@ -451,6 +458,55 @@ fn a_step_that_waits_behind_one_that_failed_lets_the_steps_run_no_sooner() {
         assert_eq!(w.condition("Ready").0, "True", "an open cell stays open");
         assert_eq!(w.decide(), after(delay), "{failed:?}");
     }
+}
+
+#[test]
+fn no_step_waits_behind_a_condition_of_cluster_api() {
+    let mut w = World::new();
+    w.open();
+    w.change(|cell| cell["metadata"]["generation"] = json!(2));
+    let found = [
+        (Step::WorkersJoined, Some(Reason::ClusterApiNotReady)),
+        (Step::AgentReady, Some(Reason::AgentNotAvailable)),
+    ];
+    w.finds(&found, End::Reported);
+    w.written();
+    // The delay after a failed condition grows, that of the step that waits does not.
+    for delay in [1, 2, 4, 8, 10, 10] {
+        assert_eq!(w.decide(), after(delay));
+        w.now.instant += Duration::from_secs(delay);
+        w.finds(&found, End::Reported);
+    }
+}
+
+#[test]
+fn a_new_reason_is_told_beside_one_that_lasts_and_so_is_a_cell_that_becomes_ready() {
+    let mut w = World::new();
+    w.open();
+    w.change(|cell| cell["metadata"]["generation"] = json!(2));
+    let lasting = (Step::WorkersJoined, Some(Reason::ClusterApiNotReady));
+    w.finds(&[lasting], End::Reported);
+    assert_eq!(w.written().2, [(true, "ClusterApiNotReady".to_owned())]);
+    w.change(|cell| cell["metadata"]["generation"] = json!(3));
+    w.finds(
+        &[lasting, (Step::Registered, Some(Reason::MemberUnreachable))],
+        End::Reported,
+    );
+    assert_eq!(w.written().2, [(true, "MemberUnreachable".to_owned())]);
+    w.cluster(None, "True");
+    w.finds(
+        &[lasting, (Step::Registered, Some(Reason::MemberUnreachable))],
+        End::Reported,
+    );
+    assert_eq!(w.condition("Ready").1, "Ready");
+    w.written();
+    assert_eq!(w.condition("Ready").1, "MemberUnreachable");
+    w.cluster(Some("DFW"), "True");
+    w.finds(
+        &[lasting, (Step::Registered, None), (Step::Ready, None)],
+        End::Reported,
+    );
+    assert_eq!(w.written().2, [(false, "Ready".to_owned())]);
 }
 
 #[test]

@@ -145,11 +145,11 @@ impl<'a> Machines<'a> {
     }
 
     /// Releases each machine of the Cell: workers first, then control planes one by one, the first control plane last. If
-    /// `is_abandoned`, returns the names of the machines that could not be released.
+    /// `is_abandoned`, says which machines could not be released.
     ///
     /// # Errors
     /// If a machine does not answer, or its reset runs or failed.
-    pub(crate) async fn release(&self, is_abandoned: bool) -> Result<Vec<String>, Problem> {
+    pub(crate) async fn release(&self, is_abandoned: bool) -> Result<Option<String>, Problem> {
         let of_role = |role| self.all().iter().filter(move |machine| machine.role == role);
         let workers = of_role(MachineRole::Worker).map(|machine| self.release_one(machine));
         let mut released = run_concurrently(workers.collect()).await;
@@ -182,7 +182,7 @@ impl<'a> Machines<'a> {
             self.all().len(),
             "are released, or wait until the others are",
         )
-        .map(|()| left)
+        .map(|()| (!left.is_empty()).then(|| not_reset(&left.join(", "))))
     }
 
     async fn release_one(&self, machine: &'a Machine) -> (&'a Machine, Result<(), Problem>) {
@@ -195,6 +195,11 @@ impl<'a> Machines<'a> {
         };
         (machine, released)
     }
+}
+
+/// The text for machines that were not released.
+pub(crate) fn not_reset(machines: &str) -> String {
+    format!("kubeadm reset was not run at {machines}")
 }
 
 /// True if a machine with this problem cannot be released.

@@ -1,8 +1,9 @@
-//! The end of a Cell: its cell is drained, what the provisioner has made for it is deleted, and its machines are released.
+//! The end of a Cell: its cell is drained, what the provisioner has made for it is deleted, and its machines, or the Cluster of Cluster API that
+//! was created for it, are released.
 
 use super::{Access, Steps, of_member};
 use crate::{
-    hosts::Machines,
+    hosts,
     reason::{Problem, Reason},
     report::{End, STEP_TIMEOUT, Step},
 };
@@ -16,48 +17,56 @@ use fedgate_operator::membership::{
 use fedgate_terminal::error::Kind;
 
 impl Steps<'_> {
-    /// Drains the cell, deletes what the provisioner has made for it, and releases its machines.
+    /// Drains the cell, deletes what the provisioner has made for it, and releases its machines or its Cluster of Cluster API.
     pub(super) async fn deprovision(&mut self, access: Result<Access<'_>, Problem>) {
         let leaving = Problem::new(Reason::Leaving, "the Cell is being deleted");
         self.report.add(Step::Ready, Err(leaving));
         let is_abandoned = self.present.is_abandoned();
+        let ctx = self.ctx;
+        let is_existing = matches!(self.present.spec.provider, Provider::Existing(_));
         let has_machines = matches!(self.present.spec.provider, Provider::Hosts(_));
-        let all = || {
-            let machines = has_machines.then(|| "every machine".to_owned());
-            machines.into_iter().collect::<Vec<_>>()
-        };
+        let every = || has_machines.then(|| hosts::not_reset("every machine"));
         let ended = match access {
-            Ok(Access::Member(member)) => self.withdraw(Ok(member)).await.map(|()| Vec::new()),
-            Ok(Access::Machines(machines)) => self.release(&machines).await,
+            Ok(Access::Member(member)) => self.withdraw(Ok(member)).await.map(|()| None),
+            Ok(Access::ClusterApi(of)) => {
+                let released = of.release(ctx, is_abandoned);
+                Box::pin(self.release(of.connect(ctx), released)).await
+            }
+            Ok(Access::Machines(of)) => Box::pin(self.release(of.cluster(), of.release(is_abandoned))).await,
             // Nothing was written at the cluster.
-            Err(_) if !has_machines && self.present.status.cluster.is_none() => Ok(Vec::new()),
-            // Nothing was tried at the machines, for a reason that is the provisioner's own.
+            Err(_) if is_existing && self.present.status.cluster.is_none() => Ok(None),
+            // Flags or the disk of the provisioner prevent each request.
             Err(problem) if matches!(problem.reason, Reason::ProviderOff | Reason::RuntimeDirectory) => {
                 Err(problem)
             }
-            Err(_) if is_abandoned && self.present.is_withdrawn() => Ok(all()),
-            Err(problem) => self.withdraw(Err(problem)).await.map(|()| all()),
+            Err(_) if is_abandoned && self.present.is_withdrawn() => Ok(every()),
+            Err(problem) => self.withdraw(Err(problem)).await.map(|()| every()),
         };
         let left = match &ended {
-            Ok(machines) if is_abandoned => Some(left_behind(machines)),
-            _ => None,
+            Ok(left) if is_abandoned => Some(left_behind(left.as_deref())),
+            Ok(left) => left.clone(),
+            Err(_) => None,
         };
         if self.report.add(Step::Drained, ended.map(drop)) {
             self.report.end = End::CleanedUp(left);
         }
     }
 
-    /// Withdraws the cell, then releases its machines; names those that do not answer.
-    async fn release(&mut self, machines: &Machines<'_>) -> Result<Vec<String>, Problem> {
+    /// Withdraws the cell, then releases its machines or its Cluster of Cluster API. Returns what stays.
+    async fn release(
+        &mut self,
+        member: impl Future<Output = Result<Plane, Problem>>,
+        released: impl Future<Output = Result<Option<String>, Problem>>,
+    ) -> Result<Option<String>, Problem> {
         if self.present.status.cluster.is_some() && !self.present.is_withdrawn() {
-            self.withdraw(machines.cluster().await).await?;
-            let what = "its objects at hub and cluster are deleted; its machines are released next";
+            self.withdraw(member.await).await?;
+            let what = "the objects of the cell at hub and cluster are deleted; its machines, or the Cluster that was created for it, are next";
             let withdrawn = Problem::new(Reason::Leaving, what);
             self.report.add(Step::Registered, Err(withdrawn.clone()));
             self.report.end = End::Withdrawn;
             return Err(withdrawn);
         }
-        machines.release(self.present.is_abandoned()).await
+        released.await
     }
 
     /// Drains the cell, and deletes what the provisioner has made for it at hub and cluster.
@@ -114,12 +123,12 @@ impl Steps<'_> {
     }
 }
 
-/// The Event of a Cell that was abandoned: it names the objects and the machines that stay.
-fn left_behind(machines: &[String]) -> String {
+/// The message of the Event for a Cell that was deleted with `fedgate.dev/abandon`.
+fn left_behind(left: Option<&str>) -> String {
     let objects = "the Cell was deleted with fedgate.dev/abandon: its objects at the cluster stay, each with annotation \
                    fedgate.dev/cell-uid";
-    match machines {
-        [] => objects.to_owned(),
-        machines => format!("{objects}; kubeadm reset was not run at {}", machines.join(", ")),
+    match left {
+        None => objects.to_owned(),
+        Some(left) => format!("{objects}; {left}"),
     }
 }

@@ -6,6 +6,7 @@ mod deprovision;
 
 use super::decide::Present;
 use crate::{
+    cluster_api::ClusterOfCell,
     context::Context,
     hosts::{self, Machines},
     index::digest::lists_cell,
@@ -13,7 +14,7 @@ use crate::{
     report::{End, Outcome, Report, STEP_TIMEOUT, Step},
 };
 use fedgate_api::{
-    cell::{CellCluster, CellSpec, CellState, KarmadaRights, Mode, Provider},
+    cell::{CellCluster, CellPhase, CellSpec, CellState, KarmadaRights, Mode, Provider},
     keys::{CELLS, CORDONED},
 };
 use fedgate_engine::{error::Failure, key::Plane as PlaneOf, plan::Target, plane::kubeconfig::Rules};
@@ -85,6 +86,8 @@ async fn read_secret(ctx: &Context<'_>, present: Present<'_>) -> Result<Option<V
 enum Access<'a> {
     /// The cluster, as its administrator.
     Member(Plane),
+    /// Its Cluster of Cluster API.
+    ClusterApi(ClusterOfCell<'a>),
     /// Its machines.
     Machines(Machines<'a>),
 }
@@ -112,24 +115,26 @@ impl<'a> Steps<'a> {
         let (ctx, present, name) = (self.ctx, self.present, self.name);
         let provider = present.spec.provider.kind();
         if !ctx.providers.contains(&provider) {
-            let what = format!("the provisioner does not run provider {}", provider.as_str());
+            let what = format!("--providers does not have {}", provider.as_str());
             return Err(Problem::new(Reason::ProviderOff, what));
         }
         let title = format!("Secret {}/{}", ctx.namespace, present.row.digest.secret());
-        let Some(secret) = secret else {
-            if present.snapshot.secret.is_none() {
-                return Err(Problem::new(
-                    Reason::SecretMissing,
-                    format!("{title} does not exist"),
-                ));
-            }
-            let what = format!("annotation fedgate.dev/cells of {title} does not list Cell {name}");
-            return Err(Problem::new(Reason::NotForThisCell, what));
-        };
-        let value = |key: &str, reason| {
+        let value = |key: &str, bad: Reason| {
+            let Some(secret) = secret else {
+                let (reason, what) = match &present.snapshot.secret {
+                    None => (Reason::SecretMissing, format!("{title} does not exist")),
+                    Some(_) => (
+                        Reason::NotForThisCell,
+                        format!("annotation fedgate.dev/cells of {title} does not list Cell {name}"),
+                    ),
+                };
+                return Err(Problem::new(reason, what));
+            };
             let text = secret["data"][key].as_str().and_then(from_base64);
-            text.ok_or_else(|| Problem::new(reason, format!("{title} has no key {key}")))
+            text.ok_or_else(|| Problem::new(bad, format!("{title} has no key {key}")))
         };
+        let is_registered = present.status.cluster.is_some();
+        let was_ready = present.status.proven_at.is_some();
         match (&present.spec.provider, &present.spec.kubernetes) {
             (Provider::Existing(_), _) => {
                 let text = value("kubeconfig", Reason::BadKubeconfig)?;
@@ -139,6 +144,18 @@ impl<'a> Steps<'a> {
                 };
                 plane.map(Access::Member).map_err(bad)
             }
+            (Provider::ClusterApi(spec), _) if !ctx.cluster_api_namespaces.contains(&spec.namespace) => {
+                // A request without a right would hold back those for other Cells.
+                let what = format!("--cluster-api-namespaces does not have {}", spec.namespace);
+                Err(Problem::new(Reason::ProviderOff, what))
+            }
+            (Provider::ClusterApi(spec), _) => Ok(Access::ClusterApi(ClusterOfCell {
+                cell: name,
+                uid: &present.row.uid,
+                spec,
+                is_registered,
+                was_ready: was_ready || present.status.phase == CellPhase::Provisioned,
+            })),
             (Provider::Hosts(hosts), Some(kubernetes)) => {
                 let key = value("ssh-privatekey", Reason::BadSshKey)?;
                 let cell = hosts::CellContext {
@@ -147,8 +164,8 @@ impl<'a> Steps<'a> {
                     hosts,
                     kubernetes,
                     api_endpoint: &present.spec.register.api_endpoint,
-                    is_registered: present.status.cluster.is_some(),
-                    was_ready: present.status.proven_at.is_some(),
+                    is_registered,
+                    was_ready,
                     lease: &ctx.lease,
                     now: ctx.now().wall,
                 };
@@ -209,6 +226,7 @@ impl<'a> Steps<'a> {
         let member = match access {
             Err(_) => None,
             Ok(Access::Member(member)) => Some(member),
+            Ok(Access::ClusterApi(cluster)) => cluster.provision(self.ctx, &mut self.report).await,
             Ok(Access::Machines(machines)) => {
                 let (ctx, present) = (self.ctx, self.present);
                 let manifest = async || cni_manifest(ctx, present).await;
