@@ -15,6 +15,8 @@ const KUBECTL: &[&str] = &[
     r"kubectl --context (hub|alpha|dfw-1) get --raw /readyz",
     r"kubectl --context (hub|alpha|dfw-1) (-n fedgate-system )?get [a-z,]+( [a-z-]+)?( -A)?( -l [a-z./-]+)?( -L [a-z./,-]+)?( -o yaml)?( --show-managed-fields)?",
     r"kubectl --context hub describe clusters.cluster.karmada.io dfw-1",
+    r"kubectl --context hub (get|describe) cells.fedgate.dev( dfw-2)?",
+    r"kubectl --context hub annotate cells.fedgate.dev dfw-2 (--overwrite fedgate\.dev/retry=\$\(date -u \+%FT%TZ\)|fedgate\.dev/abandon=dfw-2)",
     r"kubectl --context hub label clusters.cluster.karmada.io dfw-1 topology\.datum\.net/city-code=DFW",
     r"kubectl --context hub annotate namespace -l meta\.datumapis\.com/upstream-cluster-name=cluster-alpha --overwrite fedgate\.dev/garbage-confirmed=\$\(date -u \+%FT%TZ\)",
     r"kubectl --context hub -n ns-5d4c edit resourcebinding settings-configmap",

@@ -418,6 +418,12 @@ pub(crate) const CASES: &[Case] = &[
         &[("fedgate_cells{job=\"g\",state=\"not_ready\"}", Is(0.0))],
     ),
     case(
+        "FedgateCellFailed",
+        &[J],
+        &[("fedgate_cell_objects{job=\"g\",phase=\"Failed\"}", Is(1.0))],
+        &[("fedgate_cell_objects{job=\"g\",phase=\"Failed\"}", Is(0.0))],
+    ),
+    case(
         "FedgateCityWithoutCell",
         &[J],
         &[(

@@ -6,12 +6,13 @@ use super::{
     shows::State,
 };
 use crate::support::{
-    kinds::{DEPLOYMENT, INSTANCE, Kind, NAMESPACE, kind},
+    kinds::{CELL, DEFINITION, DEPLOYMENT, INSTANCE, Kind, NAMESPACE, kind},
     label,
     plane::Plane,
     seconds, wait_for,
 };
 use fedgate_api::keys;
+use fedgate_provisioner::reason::{Problem, Reason};
 use futures::StreamExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -30,6 +31,7 @@ const OURS: &str = "workloaddeployment";
 const INTRUDER: &str = "intruder";
 /// The Instance whose name the tenant takes, and the number that is wished so that a cell makes it.
 const TAKEN: (&str, u64) = ("web-us-dfw-3", 4);
+const CELLS: &str = "cells.fedgate.dev";
 /// A write-back with another project's labels.
 const FORGED: &str = "forged-0";
 pub(super) const COPY: &str = "web-us-dfw";
@@ -63,6 +65,7 @@ impl Desk {
     /// Brings about one of these states.
     pub(super) async fn plant(&self, state: State) {
         match state {
+            State::CellFailed => self.fail_a_cell().await,
             State::NameTaken => self.take_name().await,
             State::Forged => self.forge().await,
             State::Orphaned => self.orphan().await,
@@ -76,6 +79,11 @@ impl Desk {
     pub(super) async fn uproot(&self, state: State) {
         let (hub, hub_ns) = (&self.case.hub, &self.case.hub_ns);
         match state {
+            // The definition takes its Cells along.
+            State::CellFailed => {
+                hub.delete(&DEFINITION, "", CELLS).await;
+                hub.gone(&DEFINITION, "", CELLS, seconds(60)).await;
+            }
             State::NameTaken => {
                 let (project, ns) = (&self.case.project, &self.case.ns);
                 let taken = project.get(&INSTANCE, ns, TAKEN.0).await;
@@ -102,6 +110,32 @@ impl Desk {
             }
             other => panic!("{other:?} is not planted"),
         }
+    }
+
+    /// A Cell with the status that the provisioner writes if the Secret is missing.
+    async fn fail_a_cell(&self) {
+        let hub = &self.case.hub;
+        let definition = fedgate_api::crd::cell().expect("the definition");
+        // Another test may have left it.
+        if hub.get(&DEFINITION, "", CELLS).await.is_none() {
+            hub.create(&DEFINITION, "", definition).await;
+        }
+        let cell = json!({"metadata": {"name": "dfw-2"},
+            "spec": {"city": "DFW", "provider": {"existing": {"kubeconfigSecret": "dfw-2-admin"}}}});
+        wait_for("Cells are served", seconds(30), async || {
+            hub.try_create(&CELL, "", cell.clone()).await.ok()
+        })
+        .await;
+        let problem = Problem::new(
+            Reason::SecretMissing,
+            "Secret fedgate-provisioner/dfw-2-admin does not exist",
+        );
+        let condition = |of: &str| {
+            json!({"type": of, "status": "False", "reason": problem.reason.as_str(), "message": problem.message(),
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let status = json!({"phase": "Failed", "provider": "existing", "conditions": [condition("Validated"), condition("Ready")]});
+        hub.merge_status(&CELL, "", "dfw-2", status).await;
     }
 
     /// The tenant has an Instance of his own under the name of one that a cell reports later.

@@ -15,6 +15,8 @@ pub(super) enum State {
     ProjectDown,
     /// A cell's API server does not answer.
     CellDown,
+    /// A Cell waits for an operator.
+    CellFailed,
     /// A deployment names a city without a cell.
     NoCell,
     /// The kubeconfig of a project cannot be used.
@@ -58,6 +60,7 @@ impl State {
         Self::HubDown,
         Self::ProjectDown,
         Self::CellDown,
+        Self::CellFailed,
         Self::NoCell,
         Self::Refused,
         Self::Expiring,
@@ -84,6 +87,7 @@ impl State {
 /// The state in which the commands of each alert's runbook are run.
 pub(super) const ALERTS: &[(&str, State)] = &[
     ("FedgateCellDelivery", State::CellDown),
+    ("FedgateCellFailed", State::CellFailed),
     ("FedgateCellNotReady", State::CellDown),
     ("FedgateCityWithoutCell", State::NoCell),
     ("FedgateCredentialExpiresToday", State::Expiring),
@@ -256,6 +260,16 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
         State::CellDown,
         "kubectl --context hub get resourcebindings -A",
         (0, "FULLYAPPLIED"),
+    ),
+    (
+        State::CellFailed,
+        "kubectl --context hub get cells.fedgate.dev",
+        (0, r"/dfw-2 +DFW +existing +Failed +False +SecretMissing"),
+    ),
+    (
+        State::CellFailed,
+        "kubectl --context hub describe cells.fedgate.dev dfw-2",
+        (0, "does not exist; next: create it"),
     ),
     (
         State::NoCell,
