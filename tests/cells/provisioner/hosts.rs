@@ -24,6 +24,7 @@ lone_trials![
     p17_a_job_that_failed_is_repeated_or_kept_for_its_operator,
     p16_three_control_planes_join_one_by_one_behind_haproxy,
     p20_jobs_run_once_though_the_role_is_killed_at_each_command,
+    p32_a_job_goes_on_without_the_hub_and_is_not_started_again,
 ];
 
 /// The Secret with the key, and the ConfigMap with the network plugin.
@@ -576,4 +577,37 @@ async fn p20_jobs_run_once_though_the_role_is_killed_at_each_command(case: Case)
         world.end().await;
     })
     .await;
+}
+
+/// Without the hub the role has no Lease: it sends no command until the hub is back, and then finds the job.
+async fn p32_a_job_goes_on_without_the_hub_and_is_not_started_again(case: Case) {
+    if !has_sshd("p32") {
+        return;
+    }
+    let mut world = World::new(&case, &["cp1", "w1"]).await;
+    let line = world.provisioner.lead_through_a_line(&case.suite.dir).await;
+    let test = async {
+        let (hub, leader) = (&world.case.hub, &world.machines[0]);
+        world.provisioner.start().await;
+        world.create_secret(NEW.0).await;
+        leader.write("hold-init", "");
+        hub.create(&CELL, "", world.cell(NEW.0, &world.machines, 1)).await;
+        world.says("ControlPlaneInitialized", "False", "Waiting").await;
+        line.cut();
+        let ended = async || {
+            let log = world.provisioner.role.log_tail(usize::MAX);
+            log.contains("\"leads\":false").then_some(())
+        };
+        wait_for("the role leads no more", seconds(60), ended).await;
+        let before = world.connections();
+        leader.delete("hold-init");
+        let done = async || leader.has("root/etc/fedgate/jobs/init-1/rc").then_some(());
+        wait_for("the job ends by itself", seconds(60), done).await;
+        assert_eq!(world.connections(), before, "a command without the Lease");
+        line.restore();
+        world.says("Ready", "True", "Ready").await;
+        assert_eq!(leader.count("kubeadm init --config"), 1);
+        world.end().await;
+    };
+    with_cleanup(test, world.clean_up()).await;
 }

@@ -15,6 +15,7 @@ use crate::{
             CELL, CLUSTER, CLUSTER_ROLE, DEFINITION, DEPLOYMENT, EVENT, INSTANCE, NAMESPACE, SECRET,
             SERVICE_ACCOUNT,
         },
+        line::Line,
         lone_trials,
         plane::Plane,
         role::Role,
@@ -119,6 +120,17 @@ impl Provisioner {
             .collect(),
             user: Twin::of(&suite.hub, SYSTEM, PROVISIONER).user(),
         }
+    }
+
+    /// Leads the role's way to the hub through a line, which a test may cut.
+    async fn lead_through_a_line(&mut self, folder: &Path) -> Line {
+        let (own, by_line) = (
+            PathBuf::from(&self.arguments[2]),
+            folder.join("provisioner-line.yaml"),
+        );
+        let line = through_a_line(&own, &by_line).await.expect("open a line");
+        self.arguments[2] = by_line.into();
+        line
     }
 
     async fn start(&self) {
