@@ -25,6 +25,7 @@ use fedgate_operator::membership::{
 };
 use kube::{ResourceExt, core::DynamicObject};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// The group and version of kind Cluster that the provisioner uses.
 const API_VERSION: &str = "cluster.x-k8s.io/v1beta2";
@@ -55,9 +56,9 @@ pub(crate) struct ClusterOfCell<'a> {
 /// The next action for the Cluster.
 #[derive(Debug, PartialEq)]
 enum Action {
-    /// Nothing: it has every value of the Cell, or the Cell names it.
+    /// The Cluster has every value of the Cell, or the Cell names the Cluster.
     Use,
-    /// This write.
+    /// The Cluster is created or changed by this write.
     Write(Write),
 }
 
@@ -355,16 +356,26 @@ fn told(cluster: &DynamicObject, type_: &str) -> String {
 }
 
 /// True if `live` has everything of `wanted`. Entries of a list that are objects may be among others, because Cluster API and other programs
-/// add entries, such as variables that have a default.
+/// add entries, such as variables that have a default. Entries without a name keep their order. Each value is compared once, because a
+/// list may have 100,000 entries.
 fn covers(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
             let mut all = wanted.iter();
             all.all(|(key, wanted)| covers(live.get(key).unwrap_or(&Value::Null), wanted))
         }
-        (Value::Array(live), Value::Array(wanted)) if wanted.iter().all(Value::is_object) => wanted
-            .iter()
-            .all(|wanted| live.iter().any(|live| covers(live, wanted))),
+        (Value::Array(live), Value::Array(wanted)) if wanted.iter().all(|one| one["name"].is_string()) => {
+            let named: BTreeMap<_, _> = live.iter().map(|one| (one["name"].as_str(), one)).collect();
+            let mut all = wanted.iter();
+            all.all(|wanted| {
+                let live = named.get(&wanted["name"].as_str());
+                live.is_some_and(|live| covers(live, wanted))
+            })
+        }
+        (Value::Array(live), Value::Array(wanted)) if wanted.iter().all(Value::is_object) => {
+            let mut left = live.iter();
+            wanted.iter().all(|wanted| left.any(|live| covers(live, wanted)))
+        }
         // Servers leave empty values out.
         (Value::Null, wanted) => contains(&json!({}), &json!({"value": wanted})),
         (live, wanted) => contains(live, wanted),
@@ -571,5 +582,19 @@ mod tests {
         ));
         assert!(!covers(&live(json!([{"name": "a", "value": 1}]), zones), &wanted));
         assert!(!covers(&json!({}), &wanted));
+        let taints = |keys: &[&str]| json!(keys.iter().map(|key| json!({"key": key})).collect::<Vec<_>>());
+        assert!(covers(&taints(&["x", "a", "b"]), &taints(&["a", "b"])));
+        assert!(!covers(&taints(&["a"]), &taints(&["a", "a"])));
+    }
+
+    #[test]
+    fn long_lists_in_another_order_are_compared() {
+        for field in ["name", "key"] {
+            let entry = |number: u32| json!({field: number.to_string()});
+            let long = json!((0..60_000).map(entry).collect::<Vec<_>>());
+            let turned = json!((0..60_000).rev().map(entry).collect::<Vec<_>>());
+            assert!(covers(&long, &long));
+            assert_eq!(covers(&long, &turned), field == "name");
+        }
     }
 }
