@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::{any::TypeId, time::Duration};
 
 /// Flags that the chart sets itself, from other values.
-const FLAGS_OF_VALUES: [&str; 13] = [
+const FLAGS_OF_VALUES: [&str; 15] = [
     "hub-kubeconfig",
     "project-mode",
     "project-kubeconfig",
@@ -20,11 +20,13 @@ const FLAGS_OF_VALUES: [&str; 13] = [
     "probe-address",
     "name",
     "namespace",
+    "secrets-namespace",
+    "runtime-directory",
 ];
 
 /// The flags that are values of the chart: the schema of each by its name, for each role.
-pub fn chart_flags() -> [(&'static str, Value); 3] {
-    ["gateway", "cell", "returns"].map(|role| (role, of_role(role)))
+pub fn chart_flags() -> [(&'static str, Value); 4] {
+    ["gateway", "cell", "returns", "provisioner"].map(|role| (role, of_role(role)))
 }
 
 fn of_role(role: &str) -> Value {
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn types_names_and_bounds_are_those_of_the_command_line() {
-        let [(_, gateway), (_, cell), _] = chart_flags();
+        let [(_, gateway), (_, cell), ..] = chart_flags();
         for (flags, name, schema) in [
             (
                 &gateway,
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_command_line_in_the_type_of_the_value() {
-        let [(_, gateway), (_, cell), _] = chart_flags();
+        let [(_, gateway), (_, cell), ..] = chart_flags();
         for (flags, name, wanted) in [
             (&gateway, "workers", Some(json!(32))),
             (&gateway, "leader-elect", Some(json!(true))),
@@ -223,7 +225,7 @@ mod tests {
     fn each_flag_that_other_values_set_is_one() {
         let all = Command::command();
         for name in FLAGS_OF_VALUES {
-            let is_there = ["gateway", "cell"].iter().any(|role| {
+            let is_there = ["gateway", "cell", "provisioner"].iter().any(|role| {
                 let role = all.find_subcommand(role).unwrap();
                 role.get_arguments().any(|flag| flag.get_long() == Some(name))
             });

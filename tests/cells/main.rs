@@ -79,6 +79,8 @@ fn alone() -> Vec<Vec<Trial>> {
             provisioner::lone_trials,
             provisioner::cluster_api::lone_trials,
             provisioner::hosts::lone_trials,
+            provisioner::interrupted::lone_trials,
+            provisioner::pull::lone_trials,
             pull::lone_trials,
             pull::adopted::lone_trials,
             pull::killed::lone_trials,

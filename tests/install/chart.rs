@@ -35,6 +35,11 @@ pub(crate) fn of_plane(plane: &str) -> Objects {
         "host" => path == "deploy/gateway.yaml",
         "cell-host" => path == "deploy/cell.yaml",
         "returns-host" => path == "deploy/returns.yaml",
+        "provisioner-hub" => path.starts_with("provisioner/hub/"),
+        "provisioner-hub-pull" => {
+            path.starts_with("provisioner/hub/") || path.starts_with("provisioner/hub-pull/")
+        }
+        "provisioner-host" => path.starts_with("provisioner/home/"),
         _ => panic!("{plane}"),
     };
     let files = manifests
@@ -136,7 +141,7 @@ fn further_egress_is_allowed_beside_name_servers_and_api_servers() {
 #[test]
 #[ignore = "verify: Helm judges"]
 fn one_port_for_two_addresses_is_refused() {
-    for role in ["host", "cell-host", "returns-host"] {
+    for role in ["host", "cell-host", "returns-host", "provisioner-host"] {
         let set = format!("planes={{{role}}},admin.port=8081");
         let said = run(&HELM, &["template", RELEASE, CHART, "--set", &set]).unwrap_err();
         let wanted = "admin.port and admin.probePort are both 8081: give each a port of its own";
@@ -171,7 +176,17 @@ fn a_server_that_is_too_old_is_refused() {
 #[test]
 #[ignore = "verify: Helm judges"]
 fn each_plane_with_defaults_is_what_manifests_has() {
-    for plane in ["hub", "project", "cell", "host", "cell-host", "returns-host"] {
+    for plane in [
+        "hub",
+        "project",
+        "cell",
+        "host",
+        "cell-host",
+        "returns-host",
+        "provisioner-hub",
+        "provisioner-hub-pull",
+        "provisioner-host",
+    ] {
         compare(plane, &plain(rendered_file(plane)), &plain(of_plane(plane)));
     }
 }
@@ -184,6 +199,7 @@ fn planes_of_one_release_share_what_they_have_in_common() {
         &["cell", "cell-host"][..],
         &["hub", "host"],
         &["project", "cell", "host", "cell-host"],
+        &["hub", "provisioner-hub", "provisioner-hub-pull"],
     ] {
         let wanted = merged(planes.iter().map(|plane| plain(of_plane(plane))));
         compare(&planes.join(","), &values(&planes.join(",")), &wanted);

@@ -32,6 +32,9 @@ fn each_base_is_what_manifests_has() {
         "deploy/gateway",
         "deploy/cell",
         "deploy/returns",
+        "provisioner/hub",
+        "provisioner/hub-pull",
+        "provisioner/home",
         "monitoring",
     ] {
         let part_of = |path: &str| match base {

@@ -100,7 +100,7 @@ fn patched_and(verbs: &[&str]) -> BTreeMap<(String, String), [BTreeSet<Named>; 2
                         };
                         // An Event has what its writer put there.
                         let written = ruled(role, |verb| verb == "patch").into_iter();
-                        patched.extend(written.filter(|(group, _)| group != "events.k8s.io").map(whole));
+                        patched.extend(written.filter(|(_, resource)| resource != "events").map(whole));
                         other.extend(ruled(role, |verb| verbs.contains(&verb)));
                     }
                 }

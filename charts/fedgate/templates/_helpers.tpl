@@ -32,10 +32,12 @@ tenants' objects along.
 {{- end }}
 {{- end }}
 
-{{- /* Not empty if Pods of fedgate run where this release is installed. */}}
-{{- define "fedgate.hasPods" -}}
+{{- /* The Namespace of the Pods of this release; empty if it has none. The schema keeps the provisioner apart. */}}
+{{- define "fedgate.podNamespace" -}}
 {{- if or (has "host" .Values.planes) (has "cell-host" .Values.planes) (has "returns-host" .Values.planes) -}}
-true
+fedgate-system
+{{- else if has "provisioner-host" .Values.planes -}}
+fedgate-provisioner
 {{- end -}}
 {{- end }}
 

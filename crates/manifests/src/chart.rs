@@ -12,11 +12,14 @@ const VALUES: &str = include_str!("../../../charts/fedgate/values.yaml");
 const SCHEMA: &str = include_str!("../../../charts/fedgate/values.schema.json");
 
 /// The manifests that templates of the chart read.
-const READ: [&str; 6] = [
+const READ: [&str; 9] = [
     "crds/",
     "hub/",
     "project/",
     "cell/",
+    "provisioner/hub/",
+    "provisioner/hub-pull/",
+    "provisioner/home/access-of-provisioner.yaml",
     "monitoring/alerts.yaml",
     "monitoring/dashboard.json",
 ];

@@ -5,7 +5,7 @@ use crate::{Manifest, ManifestError, sources};
 use serde_json::json;
 
 /// The folders that are bases.
-const BASES: [&str; 10] = [
+const BASES: [&str; 11] = [
     "crds",
     "hub",
     "project",
@@ -14,6 +14,7 @@ const BASES: [&str; 10] = [
     "deploy/cell",
     "deploy/returns",
     "provisioner/hub",
+    "provisioner/hub-pull",
     "provisioner/home",
     "monitoring",
 ];

@@ -27,6 +27,8 @@ pub(super) fn files(kinds: &[KindManifests]) -> Result<Vec<Manifest>, ManifestEr
         Manifest::generated("provisioner/hub/cells.fedgate.dev.yaml", vec![definition]),
         sources::manifest("provisioner/hub/provisioner-writes.yaml")?,
         role,
+        sources::manifest("provisioner/hub-pull/role-of-pull.yaml")?,
+        sources::manifest("provisioner/home/access-of-provisioner.yaml")?,
         sources::manifest("provisioner/home/provisioner.yaml")?,
     ])
 }

@@ -151,7 +151,7 @@ reasons! {
     MemberForbidden Retry "The cluster refuses the credential, or its user has too few rights."
         "renew the Secret, with a kubeconfig of an administrator"
     Forbidden Retry "A plane refuses a credential or a right; the message names it."
-        "renew the credential, or grant the right"
+        "renew the credential, or grant the right; rights on the hub: manifests/provisioner/hub, for mode Pull also manifests/provisioner/hub-pull"
     Unreachable Retry "A request to the hub or the cluster fails; the message says which."
         "check the address, the network and the server itself"
     TokenPending Waiting "The cluster has not made the token of Karmada's account yet."

@@ -9,12 +9,11 @@ use crate::support::{
     Case, Wish,
     audit::AuditLog,
     condition,
-    kinds::{CELL, CLUSTER, CONFIG_MAP, EVENT, LEASE, NODE, SECRET},
+    kinds::{CELL, CLUSTER, CONFIG_MAP, EVENT, NODE, SECRET},
     lone_trials, message, seconds,
     suite::{NEW, NewCell},
-    wait_for, with_cleanup,
+    with_cleanup,
 };
-use fedgate_manifests::{NAMESPACE as SYSTEM, PROVISIONER};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
@@ -23,8 +22,6 @@ lone_trials![
     p14_a_machine_that_cannot_be_used_is_named_and_left_alone,
     p17_a_job_that_failed_is_repeated_or_kept_for_its_operator,
     p16_three_control_planes_join_one_by_one_behind_haproxy,
-    p20_jobs_run_once_though_the_role_is_killed_at_each_command,
-    p32_a_job_goes_on_without_the_hub_and_is_not_started_again,
 ];
 
 /// The Secret with the key, and the ConfigMap with the network plugin.
@@ -32,15 +29,15 @@ const KEY: &str = "iad-1-ssh";
 const NETWORK: &str = "network";
 
 /// The provisioner with machines, of which the first one leads.
-struct World {
-    case: Case,
-    new: NewCell,
-    provisioner: Provisioner,
-    machines: Vec<Machine>,
+pub(super) struct World {
+    pub(super) case: Case,
+    pub(super) new: NewCell,
+    pub(super) provisioner: Provisioner,
+    pub(super) machines: Vec<Machine>,
 }
 
 impl World {
-    async fn new(case: &Case, names: &[&str]) -> Self {
+    pub(super) async fn new(case: &Case, names: &[&str]) -> Self {
         let new = case.suite.new_cell().await;
         let runtime = case.suite.dir.join("runtime");
         let runtime = runtime.to_str().expect("it is text");
@@ -59,7 +56,7 @@ impl World {
         }
     }
 
-    async fn create_secret(&self, cells: &str) {
+    pub(super) async fn create_secret(&self, cells: &str) {
         let key = private_key(&self.case.suite, KEY);
         let secret = json!({"metadata": {"name": KEY, "annotations": {"fedgate.dev/cells": cells}},
             "data": {"ssh-privatekey": ByteString(key.into_bytes())}});
@@ -74,7 +71,7 @@ impl World {
     }
 
     /// A Cell of these machines without agent.image. The first `control_planes` machines are control planes.
-    fn cell(&self, name: &str, machines: &[Machine], control_planes: usize) -> Value {
+    pub(super) fn cell(&self, name: &str, machines: &[Machine], control_planes: usize) -> Value {
         let text = std::fs::read_to_string(&self.new.cell).expect("read a kubeconfig");
         let kubeconfig: Value = serde_saphyr::from_str(&text).expect("it is YAML");
         let entries: Vec<Value> = machines
@@ -96,18 +93,18 @@ impl World {
         }})
     }
 
-    async fn says(&self, of: &str, status: &str, reason: &str) -> Value {
+    pub(super) async fn says(&self, of: &str, status: &str, reason: &str) -> Value {
         says(&self.case.hub, of, status, reason).await
     }
 
     /// Lets the steps run at once.
-    async fn retry(&self, word: &str) {
+    pub(super) async fn retry(&self, word: &str) {
         let patch = json!({"metadata": {"annotations": {"fedgate.dev/retry": word}}});
         self.case.hub.merge(&CELL, "", NEW.0, patch).await;
     }
 
     /// Deletes the Cell. Nothing is left at its machines.
-    async fn end(&self) {
+    pub(super) async fn end(&self) {
         let hub = &self.case.hub;
         hub.delete(&CELL, "", NEW.0).await;
         hub.gone(&CELL, "", NEW.0, seconds(120)).await;
@@ -128,7 +125,7 @@ impl World {
         }
     }
 
-    async fn clean_up(&self) {
+    pub(super) async fn clean_up(&self) {
         self.new.role.stop().await;
         self.provisioner.role.stop().await;
         let home = &self.provisioner.home;
@@ -140,13 +137,13 @@ impl World {
     }
 
     /// The number of connections that the machines have accepted.
-    fn connections(&self) -> usize {
+    pub(super) fn connections(&self) -> usize {
         let logs = self.machines.iter().map(|machine| machine.read("sshd.log"));
         logs.map(|log| log.matches("Accepted publickey").count()).sum()
     }
 
     /// The names of tokens by which machines may join.
-    async fn tokens(&self) -> Vec<String> {
+    pub(super) async fn tokens(&self) -> Vec<String> {
         let secrets = self
             .new
             .role
@@ -159,7 +156,7 @@ impl World {
 }
 
 /// Runs a test with machines of these names, if there is an SSH server.
-async fn with_machines(case: Case, test: &str, names: &[&str], body: impl AsyncFnOnce(&World)) {
+pub(super) async fn with_machines(case: Case, test: &str, names: &[&str], body: impl AsyncFnOnce(&World)) {
     if !has_sshd(test) {
         return;
     }
@@ -535,79 +532,4 @@ async fn p16_three_control_planes_join_one_by_one_behind_haproxy(case: Case) {
         world.end().await;
     })
     .await;
-}
-
-/// The role is killed at the first command, after its next start at the second one, and so on.
-async fn p20_jobs_run_once_though_the_role_is_killed_at_each_command(case: Case) {
-    with_machines(case, "p20", &["cp1", "cp2", "cp3", "w1"], async |world| {
-        let (hub, machines) = (&world.case.hub, &world.machines);
-        world.create_secret(NEW.0).await;
-        let mut cell = world.cell(NEW.0, machines, 3);
-        cell["spec"]["kubernetes"]["endpoint"] = json!({"type": "HAProxy"});
-        // A first control plane takes minutes.
-        machines[0].write("hold-init", "");
-        hub.create(&CELL, "", cell).await;
-        let mut commands = 1;
-        loop {
-            let before = world.connections();
-            world.provisioner.start().await;
-            let next = async || {
-                let cell = hub.get(&CELL, "", NEW.0).await?;
-                let is_ready = crate::support::says(&cell, ["Ready", "True", "Ready"]);
-                (is_ready || world.connections() >= before + commands).then_some(is_ready)
-            };
-            if wait_for("the machines accept commands", seconds(90), next).await {
-                break;
-            }
-            world.provisioner.role.kill().await;
-            // A process that was killed does not release its Lease, so that the test deletes it.
-            hub.delete(&LEASE, SYSTEM, PROVISIONER).await;
-            commands += 1;
-            if commands == 6 {
-                machines[0].delete("hold-init");
-            }
-        }
-        assert!(commands > 6, "{commands}");
-        for (machine, word) in machines.iter().zip(["init --config", "join", "join", "join"]) {
-            let count = machine.count(&format!("kubeadm {word}"));
-            assert_eq!(count, 1, "{}: {}", machine.name, machine.read("calls"));
-            assert_eq!(machine.calls("swapoff").len(), 1);
-        }
-        world.says("Ready", "True", "Ready").await;
-        world.end().await;
-    })
-    .await;
-}
-
-/// Without the hub the role has no Lease: it sends no command until the hub is back, and then finds the job.
-async fn p32_a_job_goes_on_without_the_hub_and_is_not_started_again(case: Case) {
-    if !has_sshd("p32") {
-        return;
-    }
-    let mut world = World::new(&case, &["cp1", "w1"]).await;
-    let line = world.provisioner.lead_through_a_line(&case.suite.dir).await;
-    let test = async {
-        let (hub, leader) = (&world.case.hub, &world.machines[0]);
-        world.provisioner.start().await;
-        world.create_secret(NEW.0).await;
-        leader.write("hold-init", "");
-        hub.create(&CELL, "", world.cell(NEW.0, &world.machines, 1)).await;
-        world.says("ControlPlaneInitialized", "False", "Waiting").await;
-        line.cut();
-        let ended = async || {
-            let log = world.provisioner.role.log_tail(usize::MAX);
-            log.contains("\"leads\":false").then_some(())
-        };
-        wait_for("the role leads no more", seconds(60), ended).await;
-        let before = world.connections();
-        leader.delete("hold-init");
-        let done = async || leader.has("root/etc/fedgate/jobs/init-1/rc").then_some(());
-        wait_for("the job ends by itself", seconds(60), done).await;
-        assert_eq!(world.connections(), before, "a command without the Lease");
-        line.restore();
-        world.says("Ready", "True", "Ready").await;
-        assert_eq!(leader.count("kubeadm init --config"), 1);
-        world.end().await;
-    };
-    with_cleanup(test, world.clean_up()).await;
 }

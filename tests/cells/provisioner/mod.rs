@@ -2,7 +2,9 @@
 
 pub(crate) mod cluster_api;
 pub(crate) mod hosts;
+pub(crate) mod interrupted;
 mod machine;
+pub(crate) mod pull;
 
 use crate::{
     membership::fedgate,
@@ -138,6 +140,15 @@ impl Provisioner {
         self.role.ready().await;
     }
 
+    /// Requests of the role that the hub has refused for want of a right.
+    fn denied(&self, log: &AuditLog, mark: u64) -> Vec<String> {
+        let all = log.since(mark, &self.user);
+        let denied = all.iter().filter(|entry| entry.response_status.code == 403);
+        denied
+            .map(|entry| format!("{} {}", entry.action(), entry.request_uri))
+            .collect()
+    }
+
     /// Requests of the role on the hub, but for watches, Leases and Events.
     fn requests(&self, log: &AuditLog, mark: u64) -> Vec<String> {
         let counts = |entry: &Entry| {
@@ -241,12 +252,7 @@ async fn life(case: &Case, new: &NewCell, provisioner: &Provisioner) {
     drained(case, &wish).await;
     new.role.stop().await;
     gone(case, new, provisioner).await;
-    let denied = case.suite.hub_log.since(begun, &provisioner.user);
-    let denied = denied.iter().filter(|entry| entry.response_status.code == 403);
-    let denied: Vec<String> = denied
-        .map(|entry| format!("{} {}", entry.action(), entry.request_uri))
-        .collect();
-    assert_eq!(denied, [""; 0]);
+    assert_eq!(provisioner.denied(&case.suite.hub_log, begun), [""; 0]);
     let log = provisioner.role.log_tail(usize::MAX);
     let kubeconfig = std::fs::read_to_string(&new.cell).expect("read it");
     let kubeconfig: Value = serde_saphyr::from_str(&kubeconfig).expect("it is YAML");

@@ -20,7 +20,7 @@ use std::{path::PathBuf, process::Stdio};
 use tokio::process::{Child, Command};
 
 pub(super) const PODS: Kind = kind("apps", "v1", "Deployment", "deployments", true);
-pub(super) const WITHIN: &str = "karmada-system";
+pub(crate) const WITHIN: &str = "karmada-system";
 pub(super) const SECRET_NAME: &str = "karmada-kubeconfig";
 
 const AGENT: &str = "system:karmada:agent:iad-1";
@@ -41,7 +41,7 @@ pub(super) fn executable() -> Option<PathBuf> {
 }
 
 /// A running karmada-agent.
-pub(super) struct Agent {
+pub(crate) struct Agent {
     child: Child,
 }
 
@@ -112,7 +112,7 @@ pub(super) async fn token(new: &NewCell) -> String {
 }
 
 /// Ends the agent with its Deployment.
-pub(super) async fn stopped(new: &NewCell, agent: Option<Agent>) {
+pub(crate) async fn stopped(new: &NewCell, agent: Option<Agent>) {
     let plane = &new.role.plane;
     plane.gone(&PODS, WITHIN, "karmada-agent", seconds(120)).await;
     if let Some(agent) = agent {
@@ -121,7 +121,7 @@ pub(super) async fn stopped(new: &NewCell, agent: Option<Agent>) {
 }
 
 /// The agent was refused nothing, on the hub or at the cell: it has all the rights that it uses.
-pub(super) fn refused_nowhere(logs: [&AuditLog; 2], marks: [u64; 2]) {
+pub(crate) fn refused_nowhere(logs: [&AuditLog; 2], marks: [u64; 2]) {
     for ((log, mark), user) in logs.iter().zip(marks).zip([AGENT, AT_CELL]) {
         let entries = log.since(mark, user);
         assert!(!is_karmada() || !entries.is_empty(), "{user} runs");

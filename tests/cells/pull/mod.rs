@@ -2,7 +2,7 @@
 //! runs, with the Secret and the flags that `join` has written; the stand-in delivers without one.
 
 pub(crate) mod adopted;
-mod agent;
+pub(crate) mod agent;
 pub(crate) mod killed;
 mod program;
 mod rights;
@@ -166,7 +166,7 @@ async fn unsigned(case: &Case, join: &[&str], both: &[(&str, &Path)]) {
 }
 
 /// The part of others in a join: an approval where Karmada gives none, and the Pod of the Deployment.
-async fn operator(case: &Case, new: &NewCell) -> Option<Agent> {
+pub(crate) async fn operator(case: &Case, new: &NewCell) -> Option<Agent> {
     if !is_karmada() {
         approve(case).await;
         return None;
@@ -382,7 +382,8 @@ async fn without_an_agent(case: &Case, new: &NewCell, join: &[&str], both: &[(&s
     is_gone(case, new).await;
 }
 
-async fn is_gone(case: &Case, new: &NewCell) {
+/// Nothing of the cell is left on either side.
+pub(crate) async fn is_gone(case: &Case, new: &NewCell) {
     let (hub, cell) = (&case.hub, &new.role.plane);
     assert!(hub.get(&CLUSTER, "", NEW.0).await.is_none());
     hub.gone(&NAMESPACE, "", "karmada-es-iad-1", seconds(60)).await;

@@ -8,7 +8,13 @@ use crate::{
     tools::helm,
 };
 
-const NAMESPACES: [&str; 2] = ["fedgate-system", "fedgate-cells"];
+const NAMESPACES: [&str; 5] = [
+    "fedgate-system",
+    "fedgate-cells",
+    "fedgate-provisioner",
+    "karmada-cluster",
+    "karmada-system",
+];
 /// A server-side apply that stores nothing and refuses unknown fields.
 const DRY_RUN: [&str; 4] = ["apply", "--server-side", "--dry-run=server", "--validate=strict"];
 

@@ -35,7 +35,7 @@ pub fn named_object(name: &str) -> watcher::Config {
 }
 
 /// Waits until `test` has an answer for the complete list. Its error of kind [`Kind::TimedOut`] says what is missing, and is
-/// returned after `limit`; any other ends the wait.
+/// returned after `limit`; any other ends the wait. Without a complete list until then, the error has the last words of the server.
 pub async fn until<T>(
     plane: &Plane,
     (kind, namespace, config): Watched<'_>,
@@ -50,6 +50,7 @@ pub async fn until<T>(
     let deadline = tokio::time::Instant::now() + limit;
     let what = format!("{title} has not listed {plural} after {} s", limit.as_secs());
     let mut missing = Error::timed_out(what).next(AGAIN);
+    let mut is_listed = false;
     loop {
         match tokio::time::timeout_at(deadline, events.next()).await {
             Err(_) | Ok(None) => return Err(missing),
@@ -57,9 +58,16 @@ pub async fn until<T>(
                 let what = format!("cannot watch {plural} on {title}");
                 return Err(Error::failed(what).because(error.to_string()).next(AGAIN));
             }
-            // The watch goes on after a pause, and a list is complete only with InitDone.
-            Ok(Some(Err(_) | Ok(Event::Init | Event::InitApply(_)))) => continue,
-            Ok(Some(Ok(_))) => {}
+            // The watch goes on after a pause.
+            Ok(Some(Err(error))) => {
+                if !is_listed {
+                    missing = missing.because(error.to_string());
+                }
+                continue;
+            }
+            // A list is complete only with InitDone.
+            Ok(Some(Ok(Event::Init | Event::InitApply(_)))) => continue,
+            Ok(Some(Ok(_))) => is_listed = true,
         }
         let objects = store.state().into_iter();
         let objects: Vec<Value> = objects

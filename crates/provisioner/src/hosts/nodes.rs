@@ -10,7 +10,7 @@ use fedgate_operator::membership::{
     plane::{Plane, kind},
     wait,
 };
-use fedgate_terminal::error::{Error, Kind};
+use fedgate_terminal::error::Error;
 use kube_runtime::watcher;
 use serde_json::Value;
 
@@ -40,13 +40,17 @@ pub(super) async fn wait_ready(plane: &Plane, machines: &[&Machine]) -> Result<(
             machines.len(),
             "are Nodes that are Ready",
         );
-        all.map_err(|problem| Error::timed_out(problem.what))
+        let reason = Reason::NodesNotReady.as_str();
+        all.map_err(|problem| Error::timed_out(problem.what).reason(reason))
     };
     let nodes = (kind("v1", "Node"), "", watcher::Config::default());
     let waited = wait::until(plane, nodes, STEP_TIMEOUT, test).await;
-    waited.map_err(|error| match error.kind {
-        Kind::TimedOut => Problem::new(Reason::NodesNotReady, error.what),
-        _ => cluster_problem(&error),
+    waited.map_err(|error| {
+        if error.reason == Some(Reason::NodesNotReady.as_str()) {
+            Problem::new(Reason::NodesNotReady, error.what)
+        } else {
+            cluster_problem(&error)
+        }
     })
 }
 
