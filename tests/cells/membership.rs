@@ -137,6 +137,7 @@ async fn membership(case: &Case, new: &NewCell) {
         std::fs::read_to_string(&new.credential).expect("read it"),
         credential
     );
+    kept_for_another_address(new, &join, &both).await;
     let listed = fedgate(&["cells", "list", "-o", "json"], hub)
         .await
         .exits(0, name);
@@ -164,6 +165,28 @@ async fn membership(case: &Case, new: &NewCell) {
     karmada_writes_for_tenants_only(case, new).await;
     departure(case, new, &wish, &both).await;
     refused(&credential).await;
+}
+
+/// A credential with an address of the hub that only the cell reaches is made once.
+async fn kept_for_another_address(new: &NewCell, join: &[&str], both: &[(&str, &Path)]) {
+    let there = new.credential.with_extension("there.yaml");
+    let join = [join, &["--hub-endpoint", "https://127.0.0.1:1"]].concat();
+    let all = [both, &[("--credential-out", there.as_path())]].concat();
+    fedgate(&join, &all).await.exits(0, "cell iad-1 serves IAD");
+    let made = std::fs::read_to_string(&there).expect("read the credential");
+    assert!(made.contains("https://127.0.0.1:1"));
+    fedgate(&join, &all).await.exits(0, "nothing to change");
+    assert_eq!(std::fs::read_to_string(&there).expect("read it"), made);
+
+    // Another authority of the hub replaces the former one, beside the same token.
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let former = rcgen::CertificateParams::default().self_signed(&key);
+    let former = former.expect("a certificate").pem().into_bytes();
+    let mut old: Value = serde_json::from_str(&made).expect("the credential is JSON");
+    old["clusters"][0]["cluster"]["certificate-authority-data"] = json!(k8s_openapi::ByteString(former));
+    std::fs::write(&there, old.to_string()).expect("write it");
+    fedgate(&join, &all).await.exits(0, "cell iad-1 serves IAD");
+    assert_eq!(std::fs::read_to_string(&there).expect("read it"), made);
 }
 
 /// The token that Karmada has for the cell, as a kubeconfig.

@@ -9,7 +9,7 @@ use super::{
     token::{self, Account},
 };
 use fedgate_manifests::{CELL_ACCOUNTS, KindManifests};
-use fedgate_terminal::error::Error;
+use fedgate_terminal::error::{Error, Kind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -46,8 +46,8 @@ pub async fn ensure_account(
     executor.ensure(hub, account, Some(mark)).await.map(drop)
 }
 
-/// A kubeconfig of the cell for the hub at its address for cells, which may be that of the administrator's kubeconfig. `old`
-/// is given back if it is good for more than half of the lifetime.
+/// A kubeconfig of the cell for the hub at its address for cells, which may be that of the administrator's kubeconfig. The
+/// token of `old` stays if it is good for more than half of the lifetime and the hub does not refuse it.
 pub async fn kubeconfig(
     hub: &Plane,
     endpoint: Option<&str>,
@@ -58,11 +58,18 @@ pub async fn kubeconfig(
     let (account, endpoint) = (account(cell), endpoint.unwrap_or(&hub.server));
     let is_fresh = |old: &&str| kubeconfig::is_fresh(old.as_bytes(), endpoint, lifetime, Timestamp::now());
     if let Some(old) = old.filter(is_fresh)
-        && token::user_of(old, "hub", false)
-            .await
-            .is_ok_and(|user| user == account.user())
+        && let Some(token) = kubeconfig::token(old.as_bytes())
     {
-        return Ok(old.to_owned());
+        // The cell's address of the hub may lead nowhere from here.
+        let from_here = kubeconfig::with_token("hub", hub.at(&hub.server), cell, &token)?;
+        let is_refused = match token::user_of(&from_here, "hub", false).await {
+            Ok(user) => user != account.user(),
+            Err(error) => error.kind == Kind::Forbidden,
+        };
+        if !is_refused {
+            // The hub may have another authority since.
+            return kubeconfig::with_token("hub", hub.at(endpoint), cell, &token);
+        }
     }
     let token = token::issue(hub, account, lifetime, None).await?;
     kubeconfig::with_token("hub", hub.at(endpoint), cell, &token)

@@ -44,6 +44,12 @@ pub fn document(plane: &str, server: Server<'_>, user: &str, credential: &Value)
         .map_err(|error| Error::failed("cannot write a kubeconfig").because(error.to_string()))
 }
 
+/// The token of a kubeconfig of [`with_token`].
+pub fn token(text: &[u8]) -> Option<String> {
+    let document: Value = serde_json::from_slice(text).ok()?;
+    document["users"][0]["user"]["token"].as_str().map(str::to_owned)
+}
+
 /// Seconds of life that a server has given a token; `None` if the token does not say it.
 pub fn granted(token: &str) -> Option<i64> {
     let times = token_times(token)?;
@@ -56,9 +62,7 @@ pub fn is_fresh(text: &[u8], server: &str, lifetime: Duration, now: Timestamp) -
     let Ok(credential) = Credential::from_secret("", "", text, Rules::default()) else {
         return false;
     };
-    let document: Value = serde_json::from_slice(text).unwrap_or_default();
-    let token = document["users"][0]["user"]["token"].as_str();
-    let granted = token.and_then(granted).unwrap_or(i64::MAX);
+    let granted = token(text).as_deref().and_then(granted).unwrap_or(i64::MAX);
     let half = i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX).min(granted) / 2;
     let same = credential.server().to_string().trim_end_matches('/') == server.trim_end_matches('/');
     same && credential
