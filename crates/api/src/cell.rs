@@ -249,6 +249,7 @@ pub struct Machine {
     pub address: String,
     /// Port of SSH.
     #[serde(default = "ssh_port")]
+    #[schemars(extend("format" = "int32"))]
     pub port: u16,
     /// User of SSH: root, or one who may run everything with `sudo` without a password.
     #[serde(default = "root")]

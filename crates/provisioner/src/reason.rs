@@ -133,7 +133,7 @@ reasons! {
     JoinWorkerFailed Retry "A worker cannot join."
         "read /etc/fedgate/jobs at the machine"
     NodesNotReady Retry "A machine is no Node of the cluster that is Ready."
-        "read the log of its kubelet"
+        "read the log of its kubelet; a Node without a network plugin needs spec.kubernetes.cniManifest, or an operator who installs one"
     ResetFailed Retry "kubeadm reset failed."
         "read /etc/fedgate/jobs at the machine"
     MemberReplaced Conflict "The kubeconfig, or the first machine, belongs to another cluster than that of the Cell."

@@ -450,7 +450,7 @@ async fn p17_a_job_that_failed_is_repeated_or_kept_for_its_operator(case: Case) 
 
         // A kubeadm init that failed before it wrote anything is started again.
         leader.write("fail-init", "early");
-        worker.write("fail-join", "");
+        worker.write("fail-join", "early");
         hub.create(&CELL, "", world.cell(NEW.0, &world.machines, 1)).await;
         let cell = world
             .says("ControlPlaneInitialized", "False", "InitControlPlaneFailed")
@@ -468,6 +468,12 @@ async fn p17_a_job_that_failed_is_repeated_or_kept_for_its_operator(case: Case) 
             "{said}"
         );
         assert!(said.contains("cannot join with ***"), "{said}");
+        // The next attempt ends after its Node is Ready, and the one after it joins nevertheless.
+        worker.write("fail-join", "late");
+        let test =
+            |cell: &Value| message(cell, "WorkersJoined").contains("job join-2 ended with exit status 1");
+        hub.sees(&CELL, "", NEW.0, "has failed to join again", seconds(90), test)
+            .await;
         worker.delete("fail-join");
         world.says("Ready", "True", "Ready").await;
         assert_eq!(
@@ -476,7 +482,7 @@ async fn p17_a_job_that_failed_is_repeated_or_kept_for_its_operator(case: Case) 
                 .iter()
                 .map(|machine| machine.count("kubeadm join"))
                 .collect::<Vec<_>>(),
-            [0, 1, 1, 2]
+            [0, 1, 1, 3]
         );
         world.end().await;
     })

@@ -180,7 +180,7 @@ const STEPS: [(&str, &str, Obstacle); 7] = [
         cell["spec"]["kubernetes"]["cniManifest"] = json!("missing");
     }),
     ("WorkersJoined", "JoinWorkerFailed", |world, _| {
-        world.machines[1].write("fail-join", "");
+        world.machines[1].write("fail-join", "early");
     }),
     ("ControlPlaneInitialized", "MemberUnreachable", |_, cell| {
         cell["spec"]["register"]["apiEndpoint"] = json!("https://127.0.0.1:1");

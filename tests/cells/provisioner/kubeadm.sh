@@ -79,10 +79,23 @@ case "$1 ${2-} ${3-}" in
   [ ! -e "$K/pki/ca.crt" ] || { echo "[ERROR FileAvailable--etc-kubernetes-pki-ca.crt]" >&2; exit 1; }
   mkdir -p "$K/pki"
   echo an authority >"$K/pki/ca.crt"
-  if [ -e "$MACHINE/fail-join" ]; then
+  # Real kubeadm makes no second Node of a name.
+  name=$(field "$file" name)
+  ready=$(ask get node "$name" --ignore-not-found -o "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}")
+  [ "$ready" != True ] || { echo "a Node with name $name and status Ready already exists in the cluster" >&2; exit 1; }
+  case $(cat "$MACHINE/fail-join" 2>/dev/null) in
+  early)
     echo "cannot join with $token" >&2
     exit 1
-  fi
+    ;;
+  late)
+    node "$name"
+    ask wait --for=condition=Ready "node/$name" --timeout=60s
+    address=$(sed -n 's/.*"name":"node-ip","value":"\([^"]*\)".*/\1/p' "$file" | head -n 1)
+    ask patch node "$name" --subresource=status --type=merge -p "{\"status\": {\"addresses\": [{\"type\": \"InternalIP\", \"address\": \"$address\"}]}}"
+    exit 1
+    ;;
+  esac
   grep -q certificate-authority-data "$FEDGATE_ROOT$(field "$file" kubeConfigPath)"
   # As a real API server does, which knows a token by its Secret.
   secret=$(ask -n kube-system get secret "bootstrap-token-${token%.*}" -o "jsonpath={.data.token-secret}" | base64 -d)

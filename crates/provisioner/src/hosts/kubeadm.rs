@@ -219,7 +219,7 @@ impl Token {
 }
 
 /// The address of a machine for other machines.
-fn node_address(machine: &Machine) -> &str {
+pub(super) fn node_address(machine: &Machine) -> &str {
     if machine.node_address.is_empty() {
         &machine.address
     } else {

@@ -46,7 +46,7 @@ systemctl is-active "$unit"
 END
     ;;
   init) echo "kubeadm init --config \"\$DIR/init.yaml\" --skip-token-print --skip-certificate-key-print" ;;
-  cni) echo "kubectl --kubeconfig \"\$KUBERNETES/admin.conf\" apply --server-side --field-manager fedgate -f \"\$DIR/cni.yaml\"" ;;
+  cni) echo "kubectl --kubeconfig \"\$KUBERNETES/admin.conf\" --cache-dir \"\$PWD/cache\" apply --server-side --field-manager fedgate -f \"\$DIR/cni.yaml\"" ;;
   certificates) echo "kubeadm init phase upload-certs --upload-certs --skip-certificate-key-print --config \"\$DIR/certificates.yaml\"" ;;
   join)
     cat <<"END"
@@ -96,7 +96,7 @@ job_state() {
   j=$DIR/jobs/$1-$n
   if [ -s "$j/rc" ]; then
     echo "job $1 $n ended $(age "$j/rc") $(cat "$j/rc")"
-    [ "$(cat "$j/rc")" = 0 ] || printf "error %s %s\n" "$1" "$(grep -a -v -e "^.preflight. If you know" -e "^To see the stack" "$j/err" | tail -n 40 | tail -c 4096 | tr -s "\000-\037" " ")"
+    [ "$(cat "$j/rc")" = 0 ] || printf "error %s %s\n" "$1" "$(sed "s/\[preflight\] If you know.*//" "$j/err" | grep -a -v -e "^[[:space:]]*.WARNING" -e "^To see the stack" | tail -n 40 | tail -c 4096 | tr -s "\000-\037" " ")"
   elif [ -s "$j/pid" ] && read -r pid start <"$j/pid" && [ "$(start_time "$pid")" = "$start" ]; then
     echo "job $1 $n runs $(age "$j")"
   elif [ ! -s "$j/pid" ] && [ "$(age "$j")" -lt 30 ]; then

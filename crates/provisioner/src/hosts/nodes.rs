@@ -54,6 +54,16 @@ pub(super) async fn wait_ready(plane: &Plane, machines: &[&Machine]) -> Result<(
     })
 }
 
+/// True if a Node is a worker with this internal address.
+pub(super) fn is_worker_at(node: &Value, address: &str) -> bool {
+    let addresses = node["status"]["addresses"].as_array();
+    let mut internal = addresses
+        .into_iter()
+        .flatten()
+        .filter(|one| one["type"] == "InternalIP");
+    internal.any(|one| one["address"] == address) && node["metadata"]["labels"][CONTROL_PLANE].is_null()
+}
+
 /// The problem of a request to the cluster.
 pub(super) fn cluster_problem(error: &Error) -> Problem {
     Problem::new(Reason::MemberUnreachable, error.message())
@@ -89,6 +99,24 @@ fn check(nodes: &[Value], machine: &Machine) -> Result<(), Problem> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_worker_is_known_by_its_internal_address() {
+        let node = |labels: Value, addresses: Value| json!({"metadata": {"name": "w1", "labels": labels}, "status": {"addresses": addresses}});
+        let at = |kind: &str, address: &str| json!([{"type": "Hostname", "address": "w1"}, {"type": kind, "address": address}]);
+        for (node, wanted) in [
+            (node(json!({}), at("InternalIP", "10.0.0.2")), true),
+            (node(json!({}), at("InternalIP", "10.0.0.3")), false),
+            (node(json!({}), at("ExternalIP", "10.0.0.2")), false),
+            (
+                node(json!({CONTROL_PLANE: ""}), at("InternalIP", "10.0.0.2")),
+                false,
+            ),
+            (node(json!({}), Value::Null), false),
+        ] {
+            assert_eq!(is_worker_at(&node, "10.0.0.2"), wanted, "{node}");
+        }
+    }
 
     #[test]
     fn a_node_counts_once_it_is_ready_and_has_the_label_of_its_role() {

@@ -4,7 +4,7 @@ use super::{
     Machines,
     answer::Next,
     claimed::ClaimedMachine,
-    kubeadm::{Configuration, Token},
+    kubeadm::{Configuration, Token, node_address},
     nodes::{self, cluster_problem},
     run_concurrently,
     ssh::{File, Job},
@@ -16,13 +16,13 @@ use crate::{
 };
 use fedgate_api::cell::{EndpointType, Machine, MachineRole};
 use fedgate_operator::membership::{
-    change::MADE_BY,
+    change::{MADE_BY, Verb as ChangeVerb},
     executor::Executor,
     kubeconfig,
     plane::{Plane, kind},
 };
 use ring::rand::SystemRandom;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{fmt::Write, time::Duration};
 use tokio::sync::{Mutex, OnceCell};
 
@@ -199,7 +199,7 @@ impl Machines<'_> {
     }
 
     /// Joins control planes one after another. Each join gets newly uploaded certificates and a new key, because kubeadm deletes
-    /// uploaded certificates after two hours, and because the key is stored nowhere.
+    /// uploaded certificates after two hours, and because the key is known to one run alone.
     async fn join_control_planes(
         &self,
         plane: &Plane,
@@ -233,9 +233,15 @@ impl Machines<'_> {
     ) -> Result<(), Problem> {
         let (token, lock) = (&OnceCell::new(), &Mutex::new(&mut *executor));
         let joined = workers.into_iter().map(|own| {
-            let token = async || {
+            let machine = own.machine;
+            let is_repeated = matches!(own.next(Job::Join), Next::Start(number) if number > 1);
+            let token = async move || {
                 let new = async || self.new_token(plane, *lock.lock().await).await;
-                token.get_or_try_init(new).await.cloned()
+                let token = token.get_or_try_init(new).await.cloned()?;
+                if is_repeated {
+                    delete_node(plane, *lock.lock().await, machine).await?;
+                }
+                Ok(token)
             };
             self.join(plane, own, Reason::JoinWorkerFailed, None, token)
         });
@@ -310,6 +316,19 @@ fn random_digits() -> Result<String, Problem> {
         let _ = write!(digits, "{byte:02x}");
     }
     Ok(digits)
+}
+
+/// Deletes the Node of a worker that joins again. Its kubelet may have made the Node before the earlier join ended, and kubeadm
+/// refuses to join while a Node of the name is Ready. The Node of a machine with another address stays.
+async fn delete_node(plane: &Plane, executor: &mut Executor, machine: &Machine) -> Result<(), Problem> {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": machine.name}});
+    let live = plane.live(&node).await.map_err(|error| cluster_problem(&error))?;
+    let is_own = |node: &Value| nodes::is_worker_at(node, node_address(machine));
+    if let Some(live) = live.filter(is_own) {
+        let deleted = executor.run(plane, ChangeVerb::Delete, live).await;
+        deleted.map_err(|error| cluster_problem(&error))?;
+    }
+    Ok(())
 }
 
 fn token() -> Result<Token, Problem> {
