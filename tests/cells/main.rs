@@ -66,7 +66,13 @@ fn together() -> Vec<Trial> {
 fn alone() -> Vec<Vec<Trial>> {
     support::in_order(&[
         // Its outages make the planes slow to take back what it leaves: the trials at the end need rest.
-        &[runbooks::lone_trials, alone::lone_trials, outage::lone_trials],
+        &[
+            provisioner::lone_trials,
+            provisioner::cluster_api::lone_trials,
+            runbooks::lone_trials,
+            alone::lone_trials,
+            outage::lone_trials,
+        ],
         &[
             gates::lone_trials,
             locations::lone_trials,
@@ -76,14 +82,14 @@ fn alone() -> Vec<Vec<Trial>> {
             crashes::lone_trials,
             compute::lone_trials,
             membership::lone_trials,
-            provisioner::lone_trials,
-            provisioner::cluster_api::lone_trials,
-            provisioner::hosts::lone_trials,
-            provisioner::interrupted::lone_trials,
-            provisioner::pull::lone_trials,
             pull::lone_trials,
             pull::adopted::lone_trials,
             pull::killed::lone_trials,
+        ],
+        &[
+            provisioner::hosts::lone_trials,
+            provisioner::interrupted::lone_trials,
+            provisioner::pull::lone_trials,
         ],
     ])
 }

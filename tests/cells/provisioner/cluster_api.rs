@@ -107,6 +107,7 @@ impl World {
         let home = self.home();
         home.delete(&DEFINITION, "", "clusters.cluster.x-k8s.io").await;
         home.delete(&NAMESPACE, "", CLUSTERS).await;
+        home.gone(&NAMESPACE, "", CLUSTERS, seconds(60)).await;
     }
 }
 
