@@ -162,7 +162,7 @@ async fn suspended(world: &World) {
     with_cleanup(test, second.stop()).await;
 }
 
-/// What a test does to a world before the Cell is made, so that the Cell stays in a step.
+/// A change of a world or of the Cell, by which the Cell stays in a step.
 type Obstacle = fn(&World, &mut Value);
 
 /// Each step that can last, with the reason for which it does.

@@ -194,14 +194,22 @@ async fn says(hub: &Plane, of: &str, status: &str, reason: &str) -> Value {
     one_says(hub, NEW.0, [of, status, reason]).await
 }
 
-async fn p05_a_cell_is_made_by_one_apply_runs_drains_and_goes(case: Case) {
+/// Runs a test with a cluster and the provisioner, and stops the programs of both.
+async fn with_provisioner(case: &Case, body: impl AsyncFnOnce(&NewCell, &Provisioner)) {
     let new = case.suite.new_cell().await;
-    let provisioner = Provisioner::new(&case, &new).await;
+    let provisioner = Provisioner::new(case, &new).await;
     let ended = async {
         new.role.stop().await;
         provisioner.role.stop().await;
     };
-    with_cleanup(life(&case, &new, &provisioner), ended).await;
+    with_cleanup(body(&new, &provisioner), ended).await;
+}
+
+async fn p05_a_cell_is_made_by_one_apply_runs_drains_and_goes(case: Case) {
+    with_provisioner(&case, async |new, provisioner| {
+        life(&case, new, provisioner).await;
+    })
+    .await;
 }
 
 async fn life(case: &Case, new: &NewCell, provisioner: &Provisioner) {
@@ -494,75 +502,73 @@ async fn not_of_another_cell(case: &Case, new: &NewCell, provisioner: &Provision
 
 /// The objects at a cluster that does not answer are left only by an operator's word, and an Event says so.
 async fn p36_a_cell_whose_cluster_is_gone_waits_until_it_is_abandoned(case: Case) {
-    let new = case.suite.new_cell().await;
-    let provisioner = Provisioner::new(&case, &new).await;
+    with_provisioner(&case, async |new, provisioner| {
+        abandoned(&case, new, provisioner).await;
+    })
+    .await;
+}
+
+async fn abandoned(case: &Case, new: &NewCell, provisioner: &Provisioner) {
     let (hub, home, name) = (&case.hub, &provisioner.home, NEW.0);
-    let ended = async {
-        new.role.stop().await;
-        provisioner.role.stop().await;
-    };
     let kubeconfig = case.suite.dir.join("iad-1-by-a-line.yaml");
     let line = through_a_line(&new.cell, &kubeconfig).await.expect("open a line");
-    let test = async {
-        provisioner.start().await;
-        home.create(&SECRET, SECRETS, secret(ADMIN, &kubeconfig, Some(name)))
-            .await;
-        hub.create(&CELL, "", cell(name, ADMIN)).await;
-        says(hub, "AgentReady", "False", "AgentNotAvailable").await;
-        start_program(&new).await;
-        says(hub, "Ready", "True", "Ready").await;
-        let wish = Wish {
-            places: vec![("us".to_owned(), NEW.1.to_owned(), 1)],
-            ..Wish::new("web", 1)
-        };
-        case.run(&wish).await;
-        new.role.stop().await;
-        line.cut();
-        // The cell is drained, though its cluster does not answer and nobody takes its Instance back.
-        let drained = json!({"spec": {"state": "Drained"}, "metadata": {"annotations": {"fedgate.dev/allow-outage": name}}});
-        hub.merge(&CELL, "", name, drained).await;
-        says(hub, "Drained", "False", "Emptying").await;
-        hub.delete(&CELL, "", name).await;
-        let waits = says(hub, "Drained", "False", "MemberUnreachable").await;
-        assert_eq!(waits["status"]["phase"], "Deleting");
-        assert!(hub.get(&CLUSTER, "", name).await.is_some());
-        let abandoned = json!({"metadata": {"annotations": {"fedgate.dev/abandon": name}}});
-        hub.merge(&CELL, "", name, abandoned).await;
-        hub.gone(&CELL, "", name, seconds(90)).await;
-        assert!(hub.get(&CLUSTER, "", name).await.is_none());
-        assert!(hub.get(&SECRET, "karmada-cluster", name).await.is_none());
-        let told = async || {
-            let all = hub.list(&EVENT, "default", "").await;
-            all.iter()
-                .any(|event| event["reason"] == "Abandoned")
-                .then_some(())
-        };
-        wait_for("an Event says what is left", seconds(30), told).await;
-        line.restore();
-        home.delete(&SECRET, SECRETS, ADMIN).await;
-        case.delete(&wish).await;
-        // An operator clears what ran there, because the program of the cell has lost its credential.
-        let plane = &new.role.plane;
-        for kind in [&INSTANCE, &DEPLOYMENT] {
-            for object in plane.list(kind, &case.hub_ns, "").await {
-                let own = object["metadata"]["name"].as_str().expect("it has a name");
-                let bare = json!({"metadata": {"finalizers": null}});
-                plane.merge(kind, &case.hub_ns, own, bare).await;
-            }
-        }
-        plane.delete(&NAMESPACE, "", &case.hub_ns).await;
-        plane.gone(&NAMESPACE, "", &case.hub_ns, seconds(60)).await;
-        // A command takes away what was left.
-        let both = [
-            ("--hub-kubeconfig", new.hub.as_path()),
-            ("--cell-kubeconfig", new.cell.as_path()),
-        ];
-        fedgate(&["cells", "leave", name], &both)
-            .await
-            .exits(0, "cell iad-1 has left");
-        for namespace in ["karmada-cluster", SYSTEM] {
-            new.role.plane.gone(&NAMESPACE, "", namespace, seconds(60)).await;
-        }
+    provisioner.start().await;
+    home.create(&SECRET, SECRETS, secret(ADMIN, &kubeconfig, Some(name)))
+        .await;
+    hub.create(&CELL, "", cell(name, ADMIN)).await;
+    says(hub, "AgentReady", "False", "AgentNotAvailable").await;
+    start_program(new).await;
+    says(hub, "Ready", "True", "Ready").await;
+    let wish = Wish {
+        places: vec![("us".to_owned(), NEW.1.to_owned(), 1)],
+        ..Wish::new("web", 1)
     };
-    with_cleanup(test, ended).await;
+    case.run(&wish).await;
+    new.role.stop().await;
+    line.cut();
+    // The cell is drained, though its cluster does not answer and nobody takes its Instance back.
+    let drained = json!({"spec": {"state": "Drained"}, "metadata": {"annotations": {"fedgate.dev/allow-outage": name}}});
+    hub.merge(&CELL, "", name, drained).await;
+    says(hub, "Drained", "False", "Emptying").await;
+    hub.delete(&CELL, "", name).await;
+    let waits = says(hub, "Drained", "False", "MemberUnreachable").await;
+    assert_eq!(waits["status"]["phase"], "Deleting");
+    assert!(hub.get(&CLUSTER, "", name).await.is_some());
+    let abandoned = json!({"metadata": {"annotations": {"fedgate.dev/abandon": name}}});
+    hub.merge(&CELL, "", name, abandoned).await;
+    hub.gone(&CELL, "", name, seconds(90)).await;
+    assert!(hub.get(&CLUSTER, "", name).await.is_none());
+    assert!(hub.get(&SECRET, "karmada-cluster", name).await.is_none());
+    let told = async || {
+        let all = hub.list(&EVENT, "default", "").await;
+        all.iter()
+            .any(|event| event["reason"] == "Abandoned")
+            .then_some(())
+    };
+    wait_for("an Event says what is left", seconds(30), told).await;
+    line.restore();
+    home.delete(&SECRET, SECRETS, ADMIN).await;
+    case.delete(&wish).await;
+    // An operator clears what ran there, because the program of the cell has lost its credential.
+    let plane = &new.role.plane;
+    for kind in [&INSTANCE, &DEPLOYMENT] {
+        for object in plane.list(kind, &case.hub_ns, "").await {
+            let own = object["metadata"]["name"].as_str().expect("it has a name");
+            let bare = json!({"metadata": {"finalizers": null}});
+            plane.merge(kind, &case.hub_ns, own, bare).await;
+        }
+    }
+    plane.delete(&NAMESPACE, "", &case.hub_ns).await;
+    plane.gone(&NAMESPACE, "", &case.hub_ns, seconds(60)).await;
+    // A command takes away what was left.
+    let both = [
+        ("--hub-kubeconfig", new.hub.as_path()),
+        ("--cell-kubeconfig", new.cell.as_path()),
+    ];
+    fedgate(&["cells", "leave", name], &both)
+        .await
+        .exits(0, "cell iad-1 has left");
+    for namespace in ["karmada-cluster", SYSTEM] {
+        new.role.plane.gone(&NAMESPACE, "", namespace, seconds(60)).await;
+    }
 }

@@ -1,6 +1,6 @@
 //! A Cell of mode Pull, whose karmada-agent reads from the hub (acceptance M3 by a Cell).
 
-use super::{ADMIN, Provisioner, SECRETS, apply, cell, says, secret, start_program};
+use super::{ADMIN, Provisioner, SECRETS, apply, cell, says, secret, start_program, with_provisioner};
 use crate::{
     membership::client,
     pull::{
@@ -15,7 +15,6 @@ use crate::{
         plane::Plane,
         seconds,
         suite::{NEW, NewCell},
-        with_cleanup,
     },
 };
 use fedgate_manifests::PROVISIONER;
@@ -24,13 +23,10 @@ use serde_json::{Value, json};
 lone_trials![p09_a_cell_of_mode_pull_needs_further_rights_runs_and_goes];
 
 async fn p09_a_cell_of_mode_pull_needs_further_rights_runs_and_goes(case: Case) {
-    let new = case.suite.new_cell().await;
-    let provisioner = Provisioner::new(&case, &new).await;
-    let ended = async {
-        new.role.stop().await;
-        provisioner.role.stop().await;
-    };
-    with_cleanup(life(&case, &new, &provisioner), ended).await;
+    with_provisioner(&case, async |new, provisioner| {
+        life(&case, new, provisioner).await;
+    })
+    .await;
 }
 
 fn pulled() -> Value {
@@ -98,7 +94,7 @@ async fn life(case: &Case, new: &NewCell, provisioner: &Provisioner) {
     home.delete(&SECRET, SECRETS, ADMIN).await;
 }
 
-/// What is not a cell's is not the provisioner's to change, although its roles do not know that.
+/// The policy refuses changes of objects that belong to no cell, which the roles of the provisioner allow.
 async fn limited(case: &Case, provisioner: &Provisioner) {
     let kubeconfig = std::fs::read_to_string(&provisioner.arguments[2]).expect("read a kubeconfig");
     let role = Plane::new("the provisioner on the hub", client(&kubeconfig).await);
