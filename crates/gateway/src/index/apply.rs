@@ -169,7 +169,7 @@ impl GatewayIndex {
         let mut applied = Applied::synced(synced);
         for d in &deltas {
             let new = self.hub.bindings.get(&d.name.0, &d.name.1);
-            self.hub.secondary.binding(&d.name, d.old.as_ref(), new);
+            self.hub.secondary.binding(&kinds, &d.name, d.old.as_ref(), new);
             let of_copy = |row: &&Row<Binding>| matches!(row.digest.template, Template::Copy(_));
             self.summary
                 .binding(d.old.as_ref().filter(of_copy), new.filter(of_copy));

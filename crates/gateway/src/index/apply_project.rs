@@ -155,6 +155,7 @@ impl GatewayIndex {
             project
                 .secondary
                 .change((kind, &self.companions), &d.name, old, new);
+            self.by_place.change(key, &d.name.0, old, new);
             self.summary
                 .source(key, &mut project.instances, (kind, &d.name), old, new);
         }

@@ -7,7 +7,7 @@ use super::{
     rows::{Binding, Cell, Companion, HubCopy, Source, Template, WriteBackDigest},
 };
 use crate::references::Reference;
-use fedgate_api::names::{CityCode, HubNamespace, ProjectKey};
+use fedgate_api::names::{HubNamespace, ProjectKey};
 use fedgate_engine::{
     key::Key,
     store::{apply::RowChange, table::Row},
@@ -189,21 +189,40 @@ pub struct SourceChange {
 
 impl GatewayIndex {
     pub(super) fn places_change(&self, changed: &PlacesChanged) -> Change {
-        let (mut sources, mut hubs) = (Vec::new(), BTreeSet::new());
-        for (project, of) in &self.projects {
-            for (kind, table) in of.sources.enumerate() {
-                let all = table.iter();
-                for ((namespace, name), _) in all.filter(|(_, row)| changed.concerns(&row.digest.place)) {
-                    sources.push(self.source_key(kind, project, namespace, name));
-                    hubs.extend(self.hub_namespace(project, namespace));
-                }
-            }
-        }
+        let (sources, hubs) = self.sources_at(changed, |_| true);
         Change::Cluster {
             sources,
             hubs,
             pinned: Vec::new(),
         }
+    }
+
+    /// The deployments that a change of places concerns, of the kinds that a filter accepts, and their hub namespaces.
+    fn sources_at(
+        &self,
+        changed: &PlacesChanged,
+        accepts: impl Fn(&FederatedKind) -> bool,
+    ) -> (Vec<Key>, BTreeSet<HubNamespace>) {
+        let (mut sources, mut hubs) = (Vec::new(), BTreeSet::new());
+        for (project, namespace) in self.by_place.concerned(changed) {
+            let Some(of) = self.projects.get(project) else {
+                continue;
+            };
+            let before = sources.len();
+            for (kind, table) in of
+                .sources
+                .enumerate()
+                .filter(|(kind, _)| accepts(&self.kinds[*kind]))
+            {
+                let all = table.in_namespace(namespace);
+                let concerned = all.filter(|(_, row)| changed.concerns(&row.digest.place));
+                sources.extend(concerned.map(|(name, _)| self.source_key(kind, project, namespace, name)));
+            }
+            if sources.len() > before {
+                hubs.extend(self.hub_namespace(project, namespace));
+            }
+        }
+        (sources, hubs)
     }
 
     pub(super) fn binding_changes(&self, delta: &RowChange<Binding>) -> impl Iterator<Item = Change> {
@@ -296,32 +315,23 @@ impl GatewayIndex {
         }
         let name = &delta.name.1;
         let new = self.hub.clusters.get("", name);
-        let cities: BTreeSet<&CityCode> = [new, delta.old.as_ref()]
-            .into_iter()
-            .filter_map(|row| row?.digest.city.as_ref())
-            .collect();
-        let mut sources = Vec::new();
-        for (project, of) in &self.projects {
-            let tables = of.sources.enumerate();
-            for (kind, table) in tables.filter(|(kind, _)| self.kinds[*kind].looks_at_members()) {
-                for ((namespace, object), row) in table.iter() {
-                    let Some(hub) = self.hub_namespace(project, namespace) else {
-                        continue;
-                    };
-                    let pin = self.pin(kind, hub.as_str(), object);
-                    let is_here = pin.is_some_and(|pin| pin.member == *name);
-                    let may_be = row.digest.place.city().is_some_and(|city| cities.contains(city));
-                    if is_here || may_be {
-                        sources.push(self.source_key(kind, project, namespace, object));
-                    }
-                }
-            }
-        }
+        let rows = [new, delta.old.as_ref()].into_iter().flatten();
+        let here = PlacesChanged {
+            cities: rows.filter_map(|row| row.digest.city.clone()).collect(),
+            locations: BTreeSet::new(),
+        };
+        let (mut sources, _) = self.sources_at(&here, FederatedKind::looks_at_members);
+        let pinned = self.pinned_to(name);
+        let elsewhere = pinned.iter().filter(|ObjectRef { kind, hub, name }| {
+            let source = self.owned_source(*kind, hub, name);
+            source.is_some_and(|row| !here.concerns(&row.digest.place))
+        });
+        sources.extend(elsewhere.filter_map(|object| self.source_key_of(object)));
         let identity = |row: Option<&Row<Cell>>| {
             row.map(|row| (row.uid.clone(), row.digest.same_as.clone(), row.digest.is_ready()))
         };
         let is_same = identity(new) == identity(delta.old.as_ref());
-        let pinned = if is_same { Vec::new() } else { self.pinned_to(name) };
+        let pinned = if is_same { Vec::new() } else { pinned };
         Some(Change::Cluster {
             sources,
             hubs: BTreeSet::new(),

@@ -32,7 +32,7 @@ use derived::by_cell::Group;
 use derived::known_plane::PlaneUids;
 use derived::ownership::OwnershipClaim;
 use derived::project_hub::HubIdentity;
-use derived::secondary::HubIndex;
+use derived::secondary::{HubIndex, by_place::ByPlace};
 use derived::summary::Summary;
 use derived::teardown::Teardown;
 use derived::touched::Touched;
@@ -212,6 +212,8 @@ pub struct GatewayIndex {
     engagements: u64,
     /// The engaged projects.
     pub projects: BTreeMap<ProjectKey, Project>,
+    /// Namespaces of the projects by the places of their deployments.
+    pub by_place: ByPlace,
     /// Owners of hub namespaces: live project namespaces.
     pub owners: HashMap<Arc<str>, NamespaceOwner>,
     /// Rejected claims on hub namespaces.
@@ -253,6 +255,7 @@ impl GatewayIndex {
             plane_uids: PlaneUids::default(),
             engagements: 0,
             projects: BTreeMap::new(),
+            by_place: ByPlace::default(),
             owners: HashMap::default(),
             claims: HashMap::default(),
             intents: Intents::default(),

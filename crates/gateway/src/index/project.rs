@@ -92,6 +92,7 @@ impl GatewayIndex {
         };
         if let Some(earlier) = self.projects.remove(&key) {
             self.summary.forget(&key, &earlier);
+            self.by_place.forget(&key, &earlier);
             self.forget_plane(&key, earlier.uid.as_ref(), &mut Applied::default());
         }
         self.projects.insert(key, project);
@@ -104,6 +105,7 @@ impl GatewayIndex {
         let project = self.projects.remove(key);
         if let Some(project) = &project {
             self.summary.forget(key, project);
+            self.by_place.forget(key, project);
         }
         let uid = project.and_then(|project| project.uid);
         self.forget_plane(key, uid.as_ref(), &mut applied);

@@ -3,9 +3,9 @@
 use crate::{
     index::{
         GatewayIndex, ObjectRef,
-        derived::project_hub::NamedHub,
+        derived::{project_hub::NamedHub, secondary::only_cell},
         intents::moves::PlannedMove,
-        rows::{Binding, Cell, Template},
+        rows::{Binding, Cell},
     },
     route::Route,
 };
@@ -13,7 +13,11 @@ use fedgate_api::names::{CityCode, ProjectKey};
 use fedgate_engine::{clock::Now, store::table::Row};
 use fedgate_kinds::{FederatedKind, PerKind};
 use jiff::Timestamp;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// The hub as moves see it.
 #[derive(Debug, Clone)]
@@ -36,7 +40,7 @@ pub(super) struct Snapshot {
 pub(super) struct CellSnapshot {
     pub(super) row: Row<Cell>,
     pub(super) city: CityCode,
-    /// The sum of the replicas of its deployments.
+    /// The sum of the replicas of the deployments that are there alone.
     pub(super) load: u64,
 }
 
@@ -71,8 +75,8 @@ impl Snapshot {
     }
 }
 
-/// Takes the snapshot; `None` while the lists of the hub are incomplete. All bindings are visited only while a cell is in doubt or was
-/// lost, or an operator moves a deployment.
+/// Takes the snapshot; `None` while the lists of the hub are incomplete. It reads the bindings of namespaces with deployments at cells that
+/// are in doubt or were lost, and those of deployments that an operator moves.
 pub(super) fn observe(index: &GatewayIndex, now: Now) -> Option<Snapshot> {
     if !index.hub_ready() || !index.hub.clusters.proves() {
         return None;
@@ -81,7 +85,7 @@ pub(super) fn observe(index: &GatewayIndex, now: Now) -> Option<Snapshot> {
         let cell = CellSnapshot {
             city: row.digest.city.clone()?,
             row: row.clone(),
-            load: 0,
+            load: index.hub.secondary.replicas_at(name),
         };
         Some((name.clone(), cell))
     });
@@ -100,37 +104,44 @@ pub(super) fn observe(index: &GatewayIndex, now: Now) -> Option<Snapshot> {
         has_others: false,
         started: started.collect(),
     };
-    let is_in_doubt = |cell: &CellSnapshot| cell.row.digest.is_in_doubt();
-    let was_lost = !index.intents.moves.lost.is_empty();
-    if was_lost || snapshot.cells.values().any(is_in_doubt) || !index.hub.requests.is_empty() {
-        deployments(index, now, &mut snapshot);
-    }
+    deployments(index, now, &mut snapshot);
     Some(snapshot)
 }
 
 fn deployments(index: &GatewayIndex, now: Now, snapshot: &mut Snapshot) {
-    for ((hub, _), row) in index.hub.bindings.iter() {
-        let Template::Copy(kind) = row.digest.template else {
+    let hub = &index.hub;
+    let is_left = |name: &Arc<str>, of: &CellSnapshot| {
+        of.row.digest.is_in_doubt() || index.intents.moves.lost.contains_key(name)
+    };
+    let left = snapshot.cells.iter().filter(|(name, of)| is_left(name, of));
+    let namespaces: BTreeSet<&Arc<str>> = left
+        .flat_map(|(cell, _)| hub.secondary.namespaces_at(cell))
+        .collect();
+    let there = namespaces.into_iter().flat_map(|namespace| {
+        let all = hub.bindings.in_namespace(namespace);
+        all.map(move |(_, row)| (namespace, row))
+    });
+    let requested = hub.requests.iter().filter_map(|of| {
+        let row = index.binding(of.kind, &of.hub, &of.name)?;
+        Some((&of.hub, row))
+    });
+    let mut movable = BTreeMap::new();
+    for (namespace, row) in there.chain(requested) {
+        let Some((kind, cell)) = only_cell(&index.kinds, &row.digest) else {
             continue;
         };
-        let [cell] = &*row.digest.clusters else { continue };
-        if !index.kinds[kind].is_movable() {
-            continue;
-        }
-        let Some(at) = snapshot.cells.get_mut(cell) else {
+        let Some(at) = snapshot.cells.get(cell) else {
             continue;
         };
-        at.load += u64::from(row.digest.replicas.max(1));
-        let is_in_doubt = at.row.digest.is_in_doubt() || index.intents.moves.lost.contains_key(cell);
-        if !is_in_doubt && index.hub.requests.is_empty() {
-            continue;
+        let object = ObjectRef::new(kind, namespace, &row.digest.name);
+        if is_left(cell, at) || hub.requests.contains(&object) {
+            movable.insert(object, (cell, row));
         }
-        let object = ObjectRef::new(kind, hub, &row.digest.name);
-        if is_in_doubt || index.hub.requests.contains(&object) {
-            match deployment(index, now, object, cell, row) {
-                Some(deployment) => snapshot.deployments.push(deployment),
-                None => snapshot.has_others = true,
-            }
+    }
+    for (object, (cell, row)) in movable {
+        match deployment(index, now, object, cell, row) {
+            Some(deployment) => snapshot.deployments.push(deployment),
+            None => snapshot.has_others = true,
         }
     }
     // The first deployments of all projects come before the second ones, so that no project keeps the others waiting.

@@ -4,12 +4,13 @@
 //! Entries depend on the rows alone: each row change removes the entries of the old row and adds those of the new row,
 //! so the order of changes does not matter.
 
+pub mod by_place;
 mod counts;
 pub mod places;
 
 use crate::index::{
     GatewayIndex,
-    rows::{Binding, Companion, HubCopy, HubNamespaceDigest, Place, Source},
+    rows::{Binding, Companion, HubCopy, HubNamespaceDigest, Place, Source, Template},
 };
 use crate::{
     references,
@@ -21,7 +22,7 @@ use fedgate_engine::{
     random::HashMap,
     store::table::{Name, Row},
 };
-use fedgate_kinds::{CompanionKind, CompanionKinds, KindId};
+use fedgate_kinds::{CompanionKind, CompanionKinds, FederatedKind, KindId, PerKind};
 use places::ClusterPlaces;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -172,8 +173,17 @@ pub struct HubIndex {
     sets: HashMap<Arc<str>, RefCounts<Arc<str>>>,
     /// Cities and locations of the Clusters.
     pub places: ClusterPlaces,
+    /// Where objects are that live at one cell at a time, by this cell.
+    cells: HashMap<Arc<str>, AtCell>,
     /// Number of copies that lack a field of their place.
     without_place: WithoutPlace,
+}
+
+/// The objects at one cell.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct AtCell {
+    replicas: u64,
+    namespaces: RefCounts<Arc<str>>,
 }
 
 /// Numbers of copies by the field of their place that they lack.
@@ -192,6 +202,15 @@ pub struct SetsChanged {
     pub fewer: Option<Arc<str>>,
     /// Project that uses one city set more, and that set.
     pub new: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// The kind of an object that lives at one cell at a time, and the cell at which it is.
+pub fn only_cell<'a>(kinds: &PerKind<FederatedKind>, binding: &'a Binding) -> Option<(KindId, &'a Arc<str>)> {
+    let Template::Copy(kind) = binding.template else {
+        return None;
+    };
+    let [cell] = &*binding.clusters else { return None };
+    kinds[kind].is_movable().then_some((kind, cell))
 }
 
 /// Deployments that a companion lists as its users; empty if the list cannot be parsed.
@@ -249,7 +268,13 @@ impl HubIndex {
         });
     }
 
-    pub(crate) fn binding(&mut self, name: &Name, old: Option<&Row<Binding>>, new: Option<&Row<Binding>>) {
+    pub(crate) fn binding(
+        &mut self,
+        kinds: &PerKind<FederatedKind>,
+        name: &Name,
+        old: Option<&Row<Binding>>,
+        new: Option<&Row<Binding>>,
+    ) {
         self.change(&name.0, |of| {
             for (row, is) in both(old, new) {
                 if let Some(policy) = row.digest.policy.clone() {
@@ -257,6 +282,42 @@ impl HubIndex {
                 }
             }
         });
+        let at = |row: Option<&Row<Binding>>| {
+            let binding = &row?.digest;
+            let (_, cell) = only_cell(kinds, binding)?;
+            Some((cell.clone(), u64::from(binding.replicas.max(1))))
+        };
+        let (old, new) = (at(old), at(new));
+        if old == new {
+            return;
+        }
+        if let Some((cell, replicas)) = old
+            && let Some(of) = self.cells.get_mut(&cell)
+        {
+            of.namespaces.take(&name.0);
+            of.replicas -= replicas;
+            if of.namespaces.is_empty() {
+                self.cells.remove(&cell);
+            }
+        }
+        if let Some((cell, replicas)) = new {
+            let of = self.cells.entry(cell).or_default();
+            of.namespaces.add(name.0.clone());
+            of.replicas += replicas;
+        }
+    }
+
+    /// The hub namespaces with objects that live at this cell, and at one cell at a time.
+    pub fn namespaces_at(&self, cell: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.cells
+            .get(cell)
+            .into_iter()
+            .flat_map(|of| of.namespaces.keys())
+    }
+
+    /// The sum of the replicas of these objects, each of which counts for at least one.
+    pub fn replicas_at(&self, cell: &str) -> u64 {
+        self.cells.get(cell).map_or(0, |of| of.replicas)
     }
 
     pub(crate) fn companion(

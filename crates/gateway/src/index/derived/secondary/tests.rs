@@ -1,6 +1,6 @@
 //! The secondary indexes match the rows after any order of events, and reconciles read few rows.
 
-use super::*;
+use super::{by_place::ByPlace, *};
 use crate::{
     companions, federator,
     index::{
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 impl HubIndex {
-    fn anew(hub: &Hub) -> Self {
+    fn anew(kinds: &PerKind<FederatedKind>, hub: &Hub) -> Self {
         let mut index = Self::default();
         let name = |(namespace, name): (&Arc<str>, &Arc<str>)| (namespace.clone(), name.clone());
         for ((_, name), row) in hub.namespaces.iter() {
@@ -32,7 +32,7 @@ impl HubIndex {
                 .for_each(|(of, row)| index.copy(kind, &name(of), None, Some(row)));
         }
         for (of, row) in hub.bindings.iter() {
-            index.binding(&name(of), None, Some(row));
+            index.binding(kinds, &name(of), None, Some(row));
         }
         for (kind, table) in hub.companions.enumerate() {
             table
@@ -57,6 +57,20 @@ impl SourceIndex {
             }
         }
         index
+    }
+}
+
+impl ByPlace {
+    fn anew(index: &GatewayIndex) -> Self {
+        let mut by_place = Self::default();
+        for (key, project) in &index.projects {
+            for (_, table) in project.sources.enumerate() {
+                for ((namespace, _), row) in table.iter() {
+                    by_place.change(key, namespace, None, Some(row));
+                }
+            }
+        }
+        by_place
     }
 }
 
@@ -106,6 +120,13 @@ fn thing(what: u8, name: u8, state: u8) -> (bool, TableId, Value) {
             let mut binding = fixture::binding(name);
             binding["metadata"]["annotations"] =
                 json!({keys::CLAIM_NAME: format!("city-{city}").to_lowercase()});
+            let clusters: Vec<_> = ["dfw-1", "dfw-2"]
+                .into_iter()
+                .take(usize::from(state % 3))
+                .collect();
+            let clusters = clusters.into_iter().map(|name| json!({"name": name}));
+            binding["spec"]["clusters"] = clusters.collect();
+            binding["spec"]["replicas"] = json!(state % 4);
             (true, TableId::Bindings, binding)
         }
         3 | 4 => {
@@ -162,7 +183,8 @@ proptest! {
                 (true, _) => drop(index.hub_has(table, &object)),
                 (false, _) => drop(index.shop_has(table, &object)),
             }
-            prop_assert_eq!(&index.hub.secondary, &HubIndex::anew(&index.hub));
+            prop_assert_eq!(&index.hub.secondary, &HubIndex::anew(&index.kinds, &index.hub));
+            prop_assert_eq!(&index.by_place, &ByPlace::anew(&index));
             let project = &index.projects[&shop()];
             prop_assert_eq!(&project.secondary, &SourceIndex::anew(project));
             let deleting = project.sources[KindId::FIRST].iter().filter(|(_, row)| row.deleting);
@@ -239,6 +261,32 @@ fn a_turn_in_a_crowded_namespace_goes_through_few_rows() {
     assert!(seen <= 20, "{seen} rows for events of one deployment");
 }
 
+#[test]
+fn a_change_of_a_cluster_reads_the_deployments_of_its_city_alone() {
+    let mut index = crowded(400);
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("far", "AMS"));
+    let far = index.source_key(KindId::FIRST, &shop(), "default", "far");
+    let mut concerned = Vec::new();
+    // The namespace is read as a whole, because it has a deployment of the city.
+    let seen = visits::of(|| concerned = index.hub_has(TableId::Clusters, &fixture::cluster("AMS")));
+    assert!(concerned.contains(&far));
+    let sources = concerned
+        .iter()
+        .filter(|key| key.kind == far.kind && key.plane == far.plane);
+    assert_eq!(sources.count(), 1, "{concerned:?}");
+    assert!(seen <= 500, "{seen} rows");
+    let seen = visits::of(|| concerned = index.hub_has(TableId::Clusters, &fixture::cluster("OSL")));
+    assert!(seen <= 20, "{seen} rows for a city that no deployment names");
+    assert!(!concerned.iter().any(|key| key.kind == far.kind), "{concerned:?}");
+
+    index.disengage(&shop());
+    assert_eq!(
+        index.by_place,
+        ByPlace::default(),
+        "a project leaves with its places"
+    );
+}
+
 /// Annotation text as a tenant, a cell or a typing error may produce it.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -277,7 +325,7 @@ proptest! {
         drop(federator::observe::observe(&index, &key, &shop()));
         drop(companions::observe::observe(&index, CompanionRef { kind: CompanionKind::SECRET, hub: HUB, name: "s" }, &BTreeSet::new()));
         drop(namespaces::observe(&index, HUB));
-        prop_assert_eq!(&index.hub.secondary, &HubIndex::anew(&index.hub));
+        prop_assert_eq!(&index.hub.secondary, &HubIndex::anew(&index.kinds, &index.hub));
         let set = fedgate_api::names::cities_of_set(&other);
         prop_assert!(set.is_none_or(|cities| fedgate_api::names::city_set(&cities) == Some(other)));
     }
