@@ -4,7 +4,7 @@
 //!
 //! `FEDGATE_BENCH_SAMPLES` (100) scales everything: so many lives one at a time, ten times as many Instances at once,
 //! and twice as many deployments before the drain.
-//! Figures go to target/bench/cells.json, samples to cells-samples.json.
+//! `FEDGATE_BENCH_RUNS` (5) is the number of runs. All of it goes to target/bench/cells.json.
 
 #[path = "../planes/report.rs"]
 #[expect(dead_code, reason = "the other bench uses the rest")]
@@ -12,6 +12,8 @@ mod report;
 #[path = "../planes/gateway.rs"]
 #[expect(dead_code, reason = "the other benches use the rest")]
 mod role;
+#[path = "../planes/runs.rs"]
+mod runs;
 #[path = "../planes/sight.rs"]
 mod sight;
 
@@ -24,7 +26,7 @@ mod rig;
 use anyhow::{Context, Result, bail};
 use report::Figure;
 use rig::Rig;
-use serde_json::json;
+use runs::Run;
 use std::{path::Path, process::ExitCode, time::Duration};
 use tokio::time::sleep;
 
@@ -50,6 +52,7 @@ fn told(name: String, value: f64, unit: &'static str) -> Figure {
 fn judged(name: String, value: f64, unit: &'static str, bar: &str, holds: bool) -> Figure {
     Figure {
         name,
+        detail: String::new(),
         value: report::round(value),
         unit,
         floor: None,
@@ -67,6 +70,38 @@ async fn bounded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     }
 }
 
+/// One run, on planes of its own.
+async fn one(dir: &Path, samples: usize) -> Result<(Run, Result<()>)> {
+    let mut rig = Rig::up(dir, &[]).await?;
+    eprintln!(
+        "bench: hub controllers: {}; Pods are played by KWOK",
+        rig.controllers
+    );
+    let mut run = Run::new(rig.version().await?);
+    let work = async {
+        eprintln!("bench: {samples} lives, one at a time");
+        let hops = hops::measure(&rig, samples).await?;
+        run.figures.extend(hops.figures());
+        run.samples["hops"] = hops.raw();
+        for (policy, count) in [("Parallel", samples * 10), ("OrderedReady", samples * 2)] {
+            eprintln!("bench: {count} Instances, {policy}");
+            run.figures.extend(many::measure(&mut rig, policy, count).await?);
+        }
+        Ok(())
+    };
+    let outcome = bounded(work).await;
+    let down = rig.down().await;
+    let outcome = match outcome {
+        Ok(()) => bounded(Box::pin(moves::measure(dir, samples * 2)))
+            .await
+            .map(|moved| run.figures.extend(moved)),
+        failed => failed,
+    };
+    // Dropped roles have closed their holders' pipes; a moment later they are gone.
+    sleep(Duration::from_millis(200)).await;
+    Ok((run, outcome.and(down)))
+}
+
 async fn run() -> Result<()> {
     let samples = samples()?;
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"))
@@ -74,35 +109,7 @@ async fn run() -> Result<()> {
         .context("find target/")?
         .join("bench");
     std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-    let mut rig = Rig::up(&dir, &[]).await?;
-    println!("hub controllers: {}; Pods are played by KWOK", rig.controllers);
-    let (mut figures, mut raw) = (Vec::new(), json!({}));
-    let work = async {
-        eprintln!("bench: {samples} lives, one at a time");
-        let hops = hops::measure(&rig, samples).await?;
-        figures.extend(hops.figures());
-        raw["hops"] = hops.raw();
-        for (policy, count) in [("Parallel", samples * 10), ("OrderedReady", samples * 2)] {
-            eprintln!("bench: {count} Instances, {policy}");
-            figures.extend(many::measure(&mut rig, policy, count).await?);
-        }
-        Ok(())
-    };
-    let outcome = bounded(work).await;
-    let down = rig.down().await;
-    let outcome = match outcome {
-        Ok(()) => bounded(Box::pin(moves::measure(&dir, samples * 2)))
-            .await
-            .map(|moved| figures.extend(moved)),
-        failed => failed,
-    };
-    // Dropped roles have closed their holders' pipes; a moment later they are gone.
-    sleep(Duration::from_millis(200)).await;
-    report::write(&dir.join("cells.json"), &figures)?;
-    report::write(&dir.join("cells-samples.json"), &raw)?;
-    print!("{}", report::table(&figures));
-    println!("{}", dir.join("cells.json").display());
-    outcome.and(down)
+    runs::repeat("cells", &dir, async || Box::pin(one(&dir, samples)).await).await
 }
 
 #[tokio::main]

@@ -112,6 +112,16 @@ impl Rig {
         Ok(rig)
     }
 
+    /// The server of the hub, with its version.
+    pub(crate) async fn version(&self) -> Result<String> {
+        let info = self
+            .hub
+            .apiserver_version()
+            .await
+            .context("get the version of the hub")?;
+        Ok(format!("kube-apiserver {}", info.git_version))
+    }
+
     /// Starts the first cell.
     pub(crate) async fn start_cell(&mut self) -> Result<()> {
         self.cell = Some(self.role_of(CELL).await?);

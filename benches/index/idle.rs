@@ -152,7 +152,17 @@ async fn gateway(projects: usize) -> Result<Part> {
         settle().await;
     }
     let bytes = live()?.saturating_sub(before);
-    anyhow::ensure!(gateway.ready().is_ok(), "the idle projects are not ready");
+    anyhow::ensure!(gateway.ready().is_ok(), "the gateway is not ready");
+    let index = gateway.shared.index.lock();
+    let listed = index
+        .projects
+        .values()
+        .filter(|project| project.namespaces.synced());
+    anyhow::ensure!(
+        listed.count() == WARM + projects,
+        "the idle projects are not listed"
+    );
+    drop(index);
     work.abort();
     Ok(Part {
         name: "idle projects",

@@ -7,7 +7,7 @@ use super::{
     objects::{Kind, binding_name, deployment, instance_status, report, write_back},
     plane::{exists, gone, has, text},
     report::Figure,
-    rig::{Home, Rig},
+    rig::{Home, Program, Rig},
 };
 use anyhow::Result;
 use fedgate_api::keys;
@@ -58,11 +58,8 @@ impl<'a> Budget<'a> {
         }
         #[allow(clippy::cast_precision_loss)]
         self.figures.push(Figure {
-            name: format!(
-                "P6 {what} (project {} + hub {})",
-                seen.project.len(),
-                seen.hub.len()
-            ),
+            name: format!("P6 {what}"),
+            detail: format!("project {} + hub {}", seen.project.len(), seen.hub.len()),
             value: (seen.project.len() + seen.hub.len()) as f64,
             unit: "writes",
             floor: None,
@@ -77,7 +74,7 @@ impl<'a> Budget<'a> {
     pub(crate) async fn deployments(&mut self) -> Result<()> {
         let rig = self.rig;
         for (name, cities) in [("sets-both", &["DFW", "LHR"][..]), ("sets-lhr", &["LHR"])] {
-            let home = rig.home(0, name).await?;
+            let home = rig.home(Program::Gateway, 0, name).await?;
             for city in cities {
                 let name = city.to_lowercase();
                 create(&home, &name, city, None).await?;
@@ -85,7 +82,7 @@ impl<'a> Budget<'a> {
             }
         }
         self.audit.quiet(LONG).await?;
-        let home = rig.home(0, "budget").await?;
+        let home = rig.home(Program::Gateway, 0, "budget").await?;
         self.creations(&home).await?;
         self.changes(&home).await?;
         self.write_backs(&home).await?;
@@ -252,7 +249,7 @@ impl<'a> Budget<'a> {
 
     /// The rows of companions.
     pub(crate) async fn companions(&mut self) -> Result<()> {
-        let home = self.rig.home(0, "companions").await?;
+        let home = self.rig.home(Program::Gateway, 0, "companions").await?;
         let ns = home.namespace.as_str();
         for name in ["first", "settings"] {
             let object = json!({"metadata": {"name": name}, "data": {"a": "1"}});
@@ -309,6 +306,7 @@ impl<'a> Budget<'a> {
         #[allow(clippy::cast_precision_loss)]
         self.figures.push(Figure {
             name: "P6 gets of the restart".to_owned(),
+            detail: String::new(),
             value: gets.len() as f64,
             unit: "gets",
             floor: None,

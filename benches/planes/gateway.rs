@@ -59,7 +59,22 @@ impl Gateway {
 
     /// Starts a role with these flags, under a name of its own, and waits until it says that it is ready.
     pub(crate) async fn role(role: &str, name: &str, flags: &[&OsStr], dir: &Path) -> Result<Self> {
-        let program = env!("CARGO_BIN_EXE_fedgate");
+        let mut arguments: Vec<&OsStr> = vec![role.as_ref()];
+        arguments.extend(flags);
+        arguments.extend(["--log-format", "json"].map(OsStr::new));
+        let program = Path::new(env!("CARGO_BIN_EXE_fedgate"));
+        Self::program(program, name, &arguments, "--admin-address", dir).await
+    }
+
+    /// Starts a program with these arguments, and with a flag for the address of its readiness, and waits until it says that it is
+    /// ready.
+    pub(crate) async fn program(
+        program: &Path,
+        name: &str,
+        arguments: &[&OsStr],
+        address_flag: &str,
+        dir: &Path,
+    ) -> Result<Self> {
         let address = TcpListener::bind("127.0.0.1:0")
             .context("find a free port")?
             .local_addr()?
@@ -73,13 +88,16 @@ impl Gateway {
         command
             .args(["hold", "--lock"])
             .arg(&lock)
-            .args(["--", program, role])
-            .args(flags)
-            .args(["--admin-address", &address, "--log-format", "json"])
+            .arg("--")
+            .arg(program)
+            .args(arguments)
+            .args([address_flag, &address])
             .stdin(Stdio::piped())
             .stdout(out.try_clone()?)
             .stderr(out);
-        let holder = command.spawn().with_context(|| format!("start {program}"))?;
+        let holder = command
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
         let mut started = Self {
             holder,
             pid: 0,

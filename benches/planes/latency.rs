@@ -1,8 +1,8 @@
 //! P1 to P4: single objects through an idle gateway, each beside a bare client that is told at once.
 //!
-//! Every time runs from the moment at which the write that starts it was confirmed to its writer, until the bench's
-//! own watch shows the result. The bare client begins its first request at that moment; the gateway has to be told
-//! by a watch.
+//! Every time runs from the moment at which the bench's own watch of the plane shows the write that starts it, until the
+//! bench's own watch shows the result. The bare client begins its first request when that write is confirmed to its
+//! writer; the gateway must receive a watch event.
 
 use super::{
     objects::{
@@ -10,12 +10,12 @@ use super::{
     },
     plane::{exists, gone, has, text},
     report::{Figure, LatencyBar, Pairs},
-    rig::{Home, Rig},
+    rig::{Home, Program, Rig},
 };
 use anyhow::Result;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Samples that only warm connections and caches.
 const WARM_UP: usize = 20;
@@ -53,22 +53,23 @@ pub(crate) async fn settle(home: &Home<'_>, name: &str) -> Result<Duration> {
             status,
         )
         .await?;
-    let returned = home
-        .project
-        .deployment(&home.namespace, name, has("/status/readyReplicas", json!(1)));
+    let reports = || has("/status/readyReplicas", json!(1));
+    let reported = home.hub.deployment(&home.hub_namespace, name, reports());
+    let returned = home.project.deployment(&home.namespace, name, reports());
     home.hub
         .status(Kind::Deployment, &home.hub_namespace, name, report(1))
         .await?;
-    returned.after(Instant::now()).await
+    returned.after(reported.seen().await?).await
 }
 
 /// Creates a deployment and waits for its copy.
 pub(crate) async fn deploy(home: &Home<'_>, name: &str) -> Result<Duration> {
+    let created = home.project.deployment(&home.namespace, name, exists);
     let copied = home.hub.deployment(&home.hub_namespace, name, exists);
     home.project
         .create(Kind::Deployment, &home.namespace, deployment(name, "DFW", None))
         .await?;
-    copied.after(Instant::now()).await
+    copied.after(created.seen().await?).await
 }
 
 /// The copy as the bare client makes it, from the confirmed deployment on.
@@ -92,14 +93,14 @@ pub(crate) async fn bare_carry(home: &Home<'_>, source: &Value, furnish: bool) -
 }
 
 async fn bare_deploy(home: &Home<'_>, name: &str, furnish: bool) -> Result<(Duration, Value)> {
+    let created = home.project.deployment(&home.namespace, name, exists);
     let copied = home.hub.deployment(&home.hub_namespace, name, exists);
     let source = home
         .project
         .create(Kind::Deployment, &home.namespace, deployment(name, "DFW", None))
         .await?;
-    let start = Instant::now();
     bare_carry(home, &source, furnish).await?;
-    Ok((copied.after(start).await?, source))
+    Ok((copied.after(created.seen().await?).await?, source))
 }
 
 async fn live(home: &Home<'_>, name: &str) -> Result<Life> {
@@ -108,17 +109,20 @@ async fn live(home: &Home<'_>, name: &str) -> Result<Life> {
     let (ns, hub_ns) = (&home.namespace, &home.hub_namespace);
     let copy = home.hub.get(Kind::Deployment, hub_ns, name).await?;
     let instance = format!("{name}-0");
+    let written = home.hub.instance(hub_ns, &instance, exists);
     let projected = home.project.instance(ns, &instance, complete);
     let object = write_back(&home.key, ns, name, text(&copy, "/metadata/uid"), &instance);
     home.hub.create(Kind::Instance, hub_ns, object).await?;
-    let start = Instant::now();
     home.hub
         .status(Kind::Instance, hub_ns, &instance, instance_status(false))
         .await?;
-    let appeared = projected.after(start).await?;
-    let removed = home.project.instance(ns, &instance, gone);
+    let appeared = projected.after(written.seen().await?).await?;
+    let (deleted, removed) = (
+        home.hub.instance(hub_ns, &instance, gone),
+        home.project.instance(ns, &instance, gone),
+    );
     home.hub.delete(Kind::Instance, hub_ns, &instance).await?;
-    let gone = removed.after(Instant::now()).await?;
+    let gone = removed.after(deleted.seen().await?).await?;
     Ok(Life {
         created,
         status,
@@ -131,18 +135,17 @@ async fn bare_live(home: &Home<'_>, name: &str) -> Result<Life> {
     let (created, source) = bare_deploy(home, name, false).await?;
     let (ns, hub_ns) = (&home.namespace, &home.hub_namespace);
     let copy = home.hub.get(Kind::Deployment, hub_ns, name).await?;
-    let returned = home
-        .project
-        .deployment(ns, name, has("/status/readyReplicas", json!(1)));
+    let reports = || has("/status/readyReplicas", json!(1));
+    let reported = home.hub.deployment(hub_ns, name, reports());
+    let returned = home.project.deployment(ns, name, reports());
     home.hub.status(Kind::Deployment, hub_ns, name, report(1)).await?;
-    let start = Instant::now();
     home.project.status(Kind::Deployment, ns, name, report(1)).await?;
-    let status = returned.after(start).await?;
+    let status = returned.after(reported.seen().await?).await?;
     let instance = format!("{name}-0");
+    let written = home.hub.instance(hub_ns, &instance, exists);
     let projected = home.project.instance(ns, &instance, complete);
     let object = write_back(&home.key, ns, name, text(&copy, "/metadata/uid"), &instance);
     home.hub.create(Kind::Instance, hub_ns, object).await?;
-    let start = Instant::now();
     // The cell's own second write and the first of the projection do not wait for each other.
     let object = projection(&home.key, ns, name, text(&source, "/metadata/uid"), &instance);
     tokio::try_join!(
@@ -153,12 +156,14 @@ async fn bare_live(home: &Home<'_>, name: &str) -> Result<Life> {
     home.project
         .status(Kind::Instance, ns, &instance, instance_status(false))
         .await?;
-    let appeared = projected.after(start).await?;
-    let removed = home.project.instance(ns, &instance, gone);
+    let appeared = projected.after(written.seen().await?).await?;
+    let (deleted, removed) = (
+        home.hub.instance(hub_ns, &instance, gone),
+        home.project.instance(ns, &instance, gone),
+    );
     home.hub.delete(Kind::Instance, hub_ns, &instance).await?;
-    let start = Instant::now();
     home.project.delete(Kind::Instance, ns, &instance).await?;
-    let gone = removed.after(start).await?;
+    let gone = removed.after(deleted.seen().await?).await?;
     Ok(Life {
         created,
         status,
@@ -173,10 +178,11 @@ pub(crate) struct Latencies {
     pub(crate) raw: Value,
 }
 
-/// P1, P3 and P4 on one warm namespace; gateway and bare client take turns, and take turns in going first.
-pub(crate) async fn lives(rig: &Rig, samples: usize) -> Result<Latencies> {
-    let home = rig.home(0, "lives").await?;
-    let bare = rig.bare_home(0, "lives").await?;
+/// P1, P3 and P4 on one warm namespace; the program and the bare client take turns, and take turns in going first.
+pub(crate) async fn lives(rig: &Rig, program: Program, samples: usize) -> Result<Latencies> {
+    let namespace = program.namespace("lives");
+    let home = rig.home(program, 0, &namespace).await?;
+    let bare = rig.bare_home(0, &namespace).await?;
     bare.furnish().await?;
     let (mut created, mut status, mut appeared, mut gone) = (
         Pairs::default(),
@@ -209,26 +215,25 @@ pub(crate) async fn lives(rig: &Rig, samples: usize) -> Result<Latencies> {
             pairs.bare.push(pick(&of_bare));
         }
     }
-    let quick = LatencyBar {
-        p50: 15.0,
-        p99: 40.0,
-        ratio: 1.2,
-    };
     let mut figures = Vec::new();
-    figures.extend(created.figures("P1 project create → hub object visible", quick));
-    let bar = LatencyBar {
-        p50: 12.0,
-        p99: 30.0,
-        ratio: 1.2,
-    };
-    figures.extend(status.figures("P3 hub status → project status", bar));
-    let bar = LatencyBar {
-        p50: 15.0,
-        p99: 40.0,
-        ratio: 1.3,
-    };
-    figures.extend(appeared.figures("P4 write-back → complete projection", bar));
-    figures.extend(gone.figures("P4 write-back gone → projection gone", bar));
+    for (pairs, name, [p50, p99, ratio]) in [
+        (
+            &created,
+            "P1 project create → hub object visible",
+            [15.0, 40.0, 1.2],
+        ),
+        (&status, "P3 hub status → project status", [12.0, 30.0, 1.2]),
+        (
+            &appeared,
+            "P4 write-back → complete projection",
+            [15.0, 40.0, 1.3],
+        ),
+        (&gone, "P4 write-back gone → projection gone", [15.0, 40.0, 1.3]),
+    ] {
+        let bar = LatencyBar { p50, p99, ratio };
+        let bar = Some(bar).filter(|_| program == Program::Gateway);
+        figures.extend(pairs.figures(&format!("{}{name}", program.prefix()), bar));
+    }
     let raw = json!({"P1": created.raw(), "P3": status.raw(), "P4": appeared.raw(), "P4 gone": gone.raw()});
     Ok(Latencies { figures, raw })
 }
@@ -238,7 +243,7 @@ pub(crate) async fn first_of_namespace(rig: &Rig, samples: usize) -> Result<Late
     let mut pairs = Pairs::default();
     for number in 0..samples + WARM_UP {
         let namespace = format!("first-{number}");
-        let home = rig.home(0, &namespace).await?;
+        let home = rig.home(Program::Gateway, 0, &namespace).await?;
         let bare = rig.bare_home(0, &namespace).await?;
         tokio::time::sleep(NAMESPACE_REST).await;
         let (of_gateway, of_bare) = if number % 2 == 0 {
@@ -261,7 +266,9 @@ pub(crate) async fn first_of_namespace(rig: &Rig, samples: usize) -> Result<Late
         ratio: 1.3,
     };
     Ok(Latencies {
-        figures: pairs.figures("P2 first deployment of a namespace", bar).into(),
+        figures: pairs
+            .figures("P2 first deployment of a namespace", Some(bar))
+            .into(),
         raw: json!({"P2": pairs.raw()}),
     })
 }

@@ -2,8 +2,8 @@
 //! run: latencies (P1–P4), a burst (P5), requests per action (P6), memory (P8, P10). docs/performance.md says how.
 //!
 //! `FEDGATE_BENCH_SAMPLES` (500) scales everything: so many samples of each latency, four times as many deployments
-//! in a burst, twice as many Instances. `FEDGATE_BENCH_ONLY` names the parts to measure. Figures go to
-//! target/bench/planes.json, samples to planes-samples.json.
+//! in a burst, twice as many Instances. `FEDGATE_BENCH_ONLY` names the parts to measure, `FEDGATE_BENCH_RUNS` (5) the
+//! number of runs. All of it goes to target/bench/planes.json.
 
 mod audit;
 mod budget;
@@ -15,15 +15,17 @@ mod objects;
 mod plane;
 mod report;
 mod rig;
+mod runs;
 mod sight;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use budget::Budget;
 use burst::{Bursts, at_rest, instances, per_thousand};
 use gateway::Gateway;
 use report::Figure;
-use rig::Rig;
-use serde_json::{Value, json};
+use rig::{Program, Rig};
+use runs::Run;
+use serde_json::json;
 use std::{path::Path, process::ExitCode, time::Duration};
 use tokio::time::sleep;
 
@@ -47,6 +49,7 @@ fn samples() -> Result<usize> {
 fn memory(name: String, value: f64, bar: &str, holds: bool) -> Figure {
     Figure {
         name,
+        detail: String::new(),
         value: report::round(value),
         unit: "MiB",
         floor: None,
@@ -57,7 +60,7 @@ fn memory(name: String, value: f64, bar: &str, holds: bool) -> Figure {
 }
 
 /// What is measured, by the names that `FEDGATE_BENCH_ONLY` takes.
-const PARTS: [&str; 4] = ["idle", "latency", "budget", "burst"];
+const PARTS: [&str; 5] = ["idle", "latency", "budget", "burst", "peer"];
 
 fn parts() -> Result<Vec<String>> {
     let Ok(text) = std::env::var("FEDGATE_BENCH_ONLY") else {
@@ -73,22 +76,20 @@ fn parts() -> Result<Vec<String>> {
     Ok(parts)
 }
 
-async fn measure(rig: &Rig, samples: usize, figures: &mut Vec<Figure>, raw: &mut Value) -> Result<()> {
+async fn measure(rig: &Rig, samples: usize, run: &mut Run) -> Result<()> {
     let parts = parts()?;
     let wanted = |part: &str| parts.iter().any(|p| p == part);
     if wanted("idle") {
-        idle(rig, figures).await?;
+        idle(rig, &mut run.figures).await?;
     }
     let mut gateway = rig.gateway(true).await?;
     if wanted("latency") {
         eprintln!("bench: P1, P3, P4, {samples} samples each");
-        let lives = latency::lives(rig, samples).await?;
-        figures.extend(lives.figures);
-        raw["latencies"] = lives.raw;
+        lives(rig, Program::Gateway, &gateway, samples, run).await?;
         eprintln!("bench: P2, {samples} samples");
         let first = latency::first_of_namespace(rig, samples).await?;
-        figures.extend(first.figures);
-        raw["first of a namespace"] = first.raw;
+        run.figures.extend(first.figures);
+        run.samples["first of a namespace"] = first.raw;
     }
     if wanted("budget") {
         eprintln!("bench: P6");
@@ -99,14 +100,81 @@ async fn measure(rig: &Rig, samples: usize, figures: &mut Vec<Figure>, raw: &mut
             budget.rest(gateway).await
         }
         .await;
-        figures.append(&mut budget.figures);
+        run.figures.append(&mut budget.figures);
         gateway = counted?;
     }
     if wanted("burst") {
-        burst_and_memory(rig, gateway, samples, figures, raw).await
+        burst_and_memory(rig, gateway, samples, run).await?;
     } else {
-        gateway.stop().await
+        gateway.stop().await?;
     }
+    if wanted("peer") {
+        peer(rig, samples, run).await?;
+    }
+    Ok(())
+}
+
+/// P1, P3 and P4 of a program, and the CPU that it uses meanwhile.
+async fn lives(rig: &Rig, program: Program, process: &Gateway, samples: usize, run: &mut Run) -> Result<()> {
+    let before = process.cpu()?;
+    let lives = latency::lives(rig, program, samples).await?;
+    run.figures.extend(lives.figures);
+    run.samples[program.namespace("latencies")] = lives.raw;
+    let cpu = process.cpu()? - before;
+    run.figures.push(Figure {
+        unit: "s",
+        ..memory(
+            format!("{}CPU of {samples} lives", program.prefix()),
+            cpu,
+            "none",
+            true,
+        )
+    });
+    Ok(())
+}
+
+/// The same of the comparison program, and its burst, while no gateway runs.
+async fn peer(rig: &Rig, samples: usize, run: &mut Run) -> Result<()> {
+    eprintln!("bench: the peer");
+    let process = rig.peer().await?;
+    lives(rig, Program::Peer, &process, samples, run).await?;
+    let deployments = samples * 4;
+    let mut bursts = Bursts::new(Program::Peer);
+    for _ in 0..ROUNDS {
+        bursts.carried(rig, deployments).await?;
+        bursts.bare(rig, deployments).await?;
+    }
+    run.figures.push(bursts.figure(deployments));
+    let resident = at_rest(&process).await?;
+    run.figures.push(memory(
+        "peer memory with all of it".to_owned(),
+        resident,
+        "none",
+        true,
+    ));
+    beside_the_peer(run);
+    process.stop().await
+}
+
+/// The medians of the gateway beside those of the peer, each as a ratio to the bare client of its own turns.
+fn beside_the_peer(run: &mut Run) {
+    let ratio = |name: &str| run.figures.iter().find(|of| of.name == name)?.ratio;
+    let peer = |name: &str| ratio(&format!("{}{name}", Program::Peer.prefix()));
+    let medians = run.figures.iter().filter(|of| of.name.ends_with(", p50"));
+    let compared = medians.filter_map(|of| {
+        let value = of.ratio? / peer(&of.name)?;
+        Some(Figure {
+            unit: "",
+            ..memory(
+                format!("{}, gateway over peer", of.name),
+                value,
+                "≤ 1",
+                value <= 1.0,
+            )
+        })
+    });
+    let compared: Vec<Figure> = compared.collect();
+    run.figures.extend(compared);
 }
 
 async fn idle(rig: &Rig, figures: &mut Vec<Figure>) -> Result<()> {
@@ -122,18 +190,13 @@ async fn idle(rig: &Rig, figures: &mut Vec<Figure>) -> Result<()> {
     idle.stop().await
 }
 
-async fn burst_and_memory(
-    rig: &Rig,
-    gateway: Gateway,
-    samples: usize,
-    figures: &mut Vec<Figure>,
-    raw: &mut Value,
-) -> Result<()> {
+async fn burst_and_memory(rig: &Rig, gateway: Gateway, samples: usize, run: &mut Run) -> Result<()> {
+    let figures = &mut run.figures;
     let (deployments, write_backs) = (samples * 4, samples * 2);
     eprintln!("bench: P5 and P10, {deployments} deployments a burst, {write_backs} Instances");
     let before = at_rest(&gateway).await?;
-    let mut bursts = Bursts::new();
-    let homes = bursts.gateway(rig, deployments).await?;
+    let mut bursts = Bursts::new(Program::Gateway);
+    let homes = bursts.carried(rig, deployments).await?;
     let with_deployments = at_rest(&gateway).await?;
     instances(&homes, write_backs).await?;
     let with_instances = at_rest(&gateway).await?;
@@ -161,11 +224,31 @@ async fn burst_and_memory(
     bursts.bare(rig, deployments).await?;
     for _ in 1..ROUNDS {
         bursts.bare(rig, deployments).await?;
-        bursts.gateway(rig, deployments).await?;
+        bursts.carried(rig, deployments).await?;
     }
     figures.push(bursts.figure(deployments));
-    raw["bursts"] = json!({"gateway": bursts.gateway, "bare": bursts.bare});
+    run.samples["bursts"] = json!({"gateway": bursts.carried, "bare": bursts.bare});
     gateway.stop().await
+}
+
+/// One run, on planes of its own.
+async fn one(dir: &Path, samples: usize) -> Result<(Run, Result<()>)> {
+    let rig = Rig::up(dir).await?;
+    eprintln!(
+        "bench: hub controllers: {}; the bench plays Karmada and the cell where a figure needs them",
+        rig.controllers
+    );
+    let mut run = Run::new(rig.hub.version().await?);
+    let outcome = tokio::select! {
+        outcome = tokio::time::timeout(LIMIT, measure(&rig, samples, &mut run)) => {
+            outcome.unwrap_or_else(|_| Err(anyhow!("not finished after {LIMIT:?}")))
+        }
+        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
+    };
+    // Dropped gateways have closed their holders' pipes; a moment later they are gone.
+    sleep(Duration::from_millis(200)).await;
+    let down = rig.down().await;
+    Ok((run, outcome.and(down)))
 }
 
 async fn run() -> Result<()> {
@@ -175,26 +258,7 @@ async fn run() -> Result<()> {
         .context("find target/")?
         .join("bench");
     std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-    let rig = Rig::up(&dir).await?;
-    println!(
-        "hub controllers: {}; the bench plays Karmada and the cell where a figure needs them",
-        rig.controllers
-    );
-    let (mut figures, mut raw) = (Vec::new(), json!({}));
-    let outcome = tokio::select! {
-        outcome = tokio::time::timeout(LIMIT, measure(&rig, samples, &mut figures, &mut raw)) => {
-            outcome.unwrap_or_else(|_| Err(anyhow::anyhow!("not finished after {LIMIT:?}")))
-        }
-        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
-    };
-    // Dropped gateways have closed their holders' pipes; a moment later they are gone.
-    sleep(Duration::from_millis(200)).await;
-    let down = rig.down().await;
-    report::write(&dir.join("planes.json"), &figures)?;
-    report::write(&dir.join("planes-samples.json"), &raw)?;
-    print!("{}", report::table(&figures));
-    println!("{}", dir.join("planes.json").display());
-    outcome.and(down)
+    runs::repeat("planes", &dir, async || Box::pin(one(&dir, samples)).await).await
 }
 
 #[tokio::main]

@@ -42,6 +42,13 @@ impl Plane {
         })
     }
 
+    /// The server of the plane, with its version.
+    pub(crate) async fn version(&self) -> Result<String> {
+        let info = self.client.apiserver_version().await;
+        let info = info.with_context(|| format!("get the version of {}", self.name))?;
+        Ok(format!("kube-apiserver {}", info.git_version))
+    }
+
     fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
         let resource = kind.resource();
         if matches!(kind, Kind::Namespace | Kind::ClusterPolicy | Kind::Cluster) {

@@ -2,14 +2,16 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::fmt::Write as _;
 use std::{path::Path, time::Duration};
 
 /// One measured figure.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figure {
-    /// What was measured, beginning with its number.
+    /// What was measured, beginning with its number; the same in each run.
     pub(crate) name: String,
+    /// Numbers beside it that differ from run to run.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) detail: String,
     /// The gateway's value.
     pub(crate) value: f64,
     /// Its unit.
@@ -61,7 +63,10 @@ pub(crate) fn percentile(samples: &[Duration], share: f64) -> f64 {
 impl Pairs {
     /// Median and 99th percentile as two figures. Where the bare client itself is slower than the absolute bar, the
     /// ratio alone counts.
-    pub(crate) fn figures(&self, name: &str, bar: LatencyBar) -> [Figure; 2] {
+    pub(crate) fn figures(&self, name: &str, bar: Option<LatencyBar>) -> [Figure; 2] {
+        let Some(bar) = bar else {
+            return self.told(name);
+        };
         [("p50", 0.5, bar.p50), ("p99", 0.99, bar.p99)].map(|(label, share, limit)| {
             let (value, floor) = (percentile(&self.gateway, share), percentile(&self.bare, share));
             let ratio = value / floor;
@@ -74,12 +79,30 @@ impl Pairs {
             };
             Figure {
                 name: format!("{name}, {label}"),
+                detail: String::new(),
                 value: round(value),
                 unit: "ms",
                 floor: Some(round(floor)),
                 ratio: Some(round(ratio)),
                 bar: bar_text,
                 holds: fast && (!judged || ratio <= bar.ratio),
+            }
+        })
+    }
+
+    /// As [`Pairs::figures`], without a bar.
+    fn told(&self, name: &str) -> [Figure; 2] {
+        [("p50", 0.5), ("p99", 0.99)].map(|(label, share)| {
+            let (value, floor) = (percentile(&self.gateway, share), percentile(&self.bare, share));
+            Figure {
+                name: format!("{name}, {label}"),
+                detail: String::new(),
+                value: round(value),
+                unit: "ms",
+                floor: Some(round(floor)),
+                ratio: Some(round(value / floor)),
+                bar: "none".to_owned(),
+                holds: true,
             }
         })
     }
@@ -104,28 +127,4 @@ pub(crate) fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     std::fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
     let text = serde_json::to_string_pretty(value).context("write figures as JSON")?;
     std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
-}
-
-/// The table for people.
-pub(crate) fn table(figures: &[Figure]) -> String {
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
-    let width = figures.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
-    let mut text = format!(
-        "{:width$}  {:>10}  {:6}  {:>9}  {:>6}  holds  bar\n",
-        "figure", "value", "unit", "bare", "ratio"
-    );
-    for figure in figures {
-        let _infallible = writeln!(
-            text,
-            "{:width$}  {:>10.2}  {:6}  {:>9}  {:>6}  {:5}  {}",
-            figure.name,
-            figure.value,
-            figure.unit,
-            number(figure.floor),
-            number(figure.ratio),
-            if figure.holds { "yes" } else { "NO" },
-            figure.bar,
-        );
-    }
-    text
 }

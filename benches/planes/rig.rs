@@ -5,16 +5,49 @@ use super::{
     objects::{Kind, bare_namespace, bare_policy, cluster, marked_policy},
     plane::{Plane, text},
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use fedgate_api::names::ProjectKey;
 use fedgate_sandbox::{HubControllers, Manifest, Options, Progress, Sandbox, User};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+use tokio::process::Command;
 
-/// Project planes that the gateway serves.
-pub(crate) const SERVED: [&str; 2] = ["alpha", "beta"];
-/// Project planes of the bare client, which the gateway does not know.
-pub(crate) const BARE: [&str; 2] = ["bare-a", "bare-b"];
+/// Project planes of the bare client, which no other program knows.
+const BARE: [&str; 2] = ["bare-a", "bare-b"];
+
+/// A program that carries objects between projects and hub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Program {
+    Gateway,
+    /// `benches/peer`.
+    Peer,
+}
+
+impl Program {
+    /// Project planes that it serves.
+    const fn projects(self) -> [&'static str; 2] {
+        match self {
+            Self::Gateway => ["alpha", "beta"],
+            Self::Peer => ["peer-a", "peer-b"],
+        }
+    }
+
+    /// Before the names of its figures, and of its namespaces.
+    pub(crate) const fn prefix(self) -> &'static str {
+        match self {
+            Self::Gateway => "",
+            Self::Peer => "peer ",
+        }
+    }
+
+    /// The name of a namespace of its own, also among those of the bare client.
+    pub(crate) fn namespace(self, name: &str) -> String {
+        format!("{}{name}", self.prefix().replace(' ', "-"))
+    }
+}
 
 /// Everything one run works with.
 pub(crate) struct Rig {
@@ -23,7 +56,8 @@ pub(crate) struct Rig {
     /// Who plays Karmada on the hub, in words.
     pub(crate) controllers: String,
     pub(crate) hub: Plane,
-    pub(crate) served: [Plane; 2],
+    served: [Plane; 2],
+    peers: [Plane; 2],
     pub(crate) bare: [Plane; 2],
 }
 
@@ -40,8 +74,13 @@ impl Rig {
     /// Brings hub and projects up in `dir`, fsync on, nobody acting on the hub.
     pub(crate) async fn up(dir: &Path) -> Result<Self> {
         let controllers = HubControllers::Nobody;
+        let (served, peers) = (Program::Gateway.projects(), Program::Peer.projects());
         let sandbox = Sandbox::up(Options {
-            projects: SERVED.iter().chain(&BARE).map(|&name| name.to_owned()).collect(),
+            projects: [served, peers, BARE]
+                .concat()
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
             cells: Vec::new(),
             hub_controllers: controllers.clone(),
             manifests: Manifest::builtin()?,
@@ -51,7 +90,11 @@ impl Rig {
         })
         .await
         .context("bring the sandbox up")?;
-        for (folder, projects) in [("no-projects", &[][..]), ("projects", &SERVED[..])] {
+        for (folder, projects) in [
+            ("no-projects", &[][..]),
+            ("projects", &served[..]),
+            ("projects-of-the-peer", &peers[..]),
+        ] {
             let folder = dir.join(folder);
             if folder.exists() {
                 std::fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
@@ -68,10 +111,13 @@ impl Rig {
             let pair = async |names: [&str; 2]| {
                 Ok::<_, anyhow::Error>([plane(names[0]).await?, plane(names[1]).await?])
             };
-            Ok::<_, anyhow::Error>((plane("hub").await?, pair(SERVED).await?, pair(BARE).await?))
+            Ok::<_, anyhow::Error>((
+                plane("hub").await?,
+                [pair(served).await?, pair(peers).await?, pair(BARE).await?],
+            ))
         };
         match planes.await {
-            Ok((hub, served, bare)) => {
+            Ok((hub, [served, peers, bare])) => {
                 hub.create(Kind::ClusterPolicy, "", marked_policy()).await?;
                 hub.create(Kind::Cluster, "", cluster()).await?;
                 let controllers = controllers.to_string();
@@ -80,6 +126,7 @@ impl Rig {
                     controllers,
                     hub,
                     served,
+                    peers,
                     bare,
                     sandbox,
                 })
@@ -108,9 +155,31 @@ impl Rig {
         .await
     }
 
+    /// Builds the comparison program, and starts it for its projects.
+    pub(crate) async fn peer(&self) -> Result<Gateway> {
+        let (source, program) = (
+            concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peer"),
+            self.dir.join("peer"),
+        );
+        let mut build = Command::new("go");
+        build.args(["build", "-C", source, "-o"]).arg(&program).arg(".");
+        let status = build.status().await.context("run go")?;
+        ensure!(status.success(), "go build of {source} ended with {status}");
+        let hub = self.sandbox.kubeconfig("hub", User::Gateway);
+        let projects = self.dir.join("projects-of-the-peer");
+        let arguments: [&OsStr; 4] = [
+            "--hub-kubeconfig".as_ref(),
+            hub.as_ref(),
+            "--project-directory".as_ref(),
+            projects.as_ref(),
+        ];
+        Gateway::program(&program, "peer-process", &arguments, "--ready-address", &self.dir).await
+    }
+
     /// The audit logs: hub, then the served projects.
     pub(crate) fn audit_logs(&self) -> (PathBuf, Vec<PathBuf>) {
-        let projects = SERVED.iter().map(|name| self.sandbox.audit_log(name)).collect();
+        let projects = Program::Gateway.projects();
+        let projects = projects.iter().map(|name| self.sandbox.audit_log(name)).collect();
         (self.sandbox.audit_log("hub"), projects)
     }
 
@@ -119,16 +188,20 @@ impl Rig {
         self.sandbox.down().await.context("take the sandbox down")
     }
 
-    /// A new namespace in a served project.
-    pub(crate) async fn home(&self, served: usize, namespace: &str) -> Result<Home<'_>> {
-        let project = &self.served[served];
+    /// A new namespace in a project that a program serves.
+    pub(crate) async fn home(&self, program: Program, number: usize, namespace: &str) -> Result<Home<'_>> {
+        let planes = match program {
+            Program::Gateway => &self.served,
+            Program::Peer => &self.peers,
+        };
+        let project = &planes[number];
         let object = project
             .create(Kind::Namespace, "", json!({"metadata": {"name": namespace}}))
             .await?;
         Ok(Home {
             hub: &self.hub,
             project,
-            key: ProjectKey::parse(SERVED[served])?,
+            key: ProjectKey::parse(program.projects()[number])?,
             namespace: namespace.to_owned(),
             hub_namespace: format!("ns-{}", text(&object, "/metadata/uid")),
         })

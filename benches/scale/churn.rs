@@ -40,11 +40,12 @@ pub(crate) async fn measure(run: &mut Run) -> Result<()> {
         "after {0} credentials and {0} joins and leaves",
         rounds * PROJECTS
     );
-    let name = format!(
-        "P18 memory {what}, from {:.1} to {:.1} MiB",
-        before.memory, after.memory
+    run.at_most(
+        format!("P18 memory {what}"),
+        (after.memory - before.memory, "MiB"),
+        2.0,
     );
-    run.at_most(name, (after.memory - before.memory, "MiB"), 2.0);
+    run.detail(format!("from {:.1} to {:.1} MiB", before.memory, after.memory));
     for (word, before, after) in [
         ("sockets", before.sockets, after.sockets),
         ("threads", before.threads, after.threads),
@@ -54,9 +55,10 @@ pub(crate) async fn measure(run: &mut Run) -> Result<()> {
             name,
             (float(after), ""),
             None,
-            format!("≤ {before}, as before"),
+            "≤ before".to_owned(),
             after <= before,
         );
+        run.detail(format!("{before} before"));
     }
     gateway.stop().await
 }

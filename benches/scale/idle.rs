@@ -25,9 +25,12 @@ pub(crate) async fn measure(run: &mut Run) -> Result<()> {
     sleep(REST).await;
     let after = gateway.memory()?.0;
     let each = (after - before) * 1024.0 / float(many - few);
-    let name =
-        format!("P9 memory of an idle project, from {before:.1} MiB with {few} to {after:.1} with {many}");
-    run.at_most(name, (each, "KiB"), 64.0);
+    run.at_most(
+        format!("P9 memory of an idle project, {few} to {many} of them"),
+        (each, "KiB"),
+        64.0,
+    );
+    run.detail(format!("from {before:.1} to {after:.1} MiB"));
     run.at_most(
         format!("P11' memory, {many} idle projects (the bar is for 10,000)"),
         (after, "MiB"),

@@ -46,12 +46,13 @@ async fn restarted(run: &mut Run, planes: &Planes) -> Result<()> {
     let took = began.elapsed().as_secs_f64();
     let lists = planes.requests(|verb| verb == Verb::List).len();
     let name = format!(
-        "large: restart until at rest, {} deployments of {} KiB in {} projects and on the hub, {lists} pages",
+        "large: restart until at rest, {} deployments of {} KiB in {} projects and on the hub",
         planes.copies(),
         BYTES / 1024,
         planes.projects.len()
     );
     run.figure(name, (took, "s"), None, "–".to_owned(), true);
+    run.detail(format!("{lists} pages"));
     let peak = gateway.memory()?.1;
     run.at_most("large: memory at its highest".to_owned(), (peak, "MiB"), 200.0);
     sleep(REST).await;

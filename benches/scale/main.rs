@@ -3,8 +3,8 @@
 //!
 //! `FEDGATE_SCALE_ONLY` names the figures to measure, `FEDGATE_SCALE_FACTOR` (1) scales all counts,
 //! `FEDGATE_SCALE_PROJECTS` (1,000) is the number of idle projects, `FEDGATE_SCALE_REST` (120) the time of rest in
-//! seconds, `FEDGATE_SCALE_STREAMS` (0) the number of streams of the operations API that are open on each gateway. Figures
-//! go to target/bench/scale.json.
+//! seconds, `FEDGATE_SCALE_STREAMS` (0) the number of streams of the operations API that are open on each gateway,
+//! `FEDGATE_BENCH_RUNS` (5) the number of runs. All of it goes to target/bench/scale.json.
 
 mod acts;
 mod address;
@@ -13,6 +13,7 @@ mod burst;
 mod churn;
 #[path = "../planes/gateway.rs"]
 mod gateway;
+mod growth;
 mod idle;
 mod kinds;
 mod large;
@@ -30,19 +31,21 @@ mod planes;
 mod report;
 mod restart;
 mod run;
+#[path = "../planes/runs.rs"]
+mod runs;
 mod single;
 mod soak;
 mod storm;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use run::Run;
-use std::{path::Path, process::ExitCode};
+use std::path::Path;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The figures, each with the part that gives it; a part has planes of its own.
-const FIGURES: [(&str, Part); 18] = [
+const FIGURES: [(&str, Part); 19] = [
     ("p1", Part::Single),
     ("p5", Part::Burst),
     ("p14", Part::Storm),
@@ -60,6 +63,7 @@ const FIGURES: [(&str, Part); 18] = [
     ("p18", Part::Churn),
     ("large", Part::Large),
     ("operations", Part::Operations),
+    ("growth", Part::Growth),
     ("soak", Part::Soak),
 ];
 
@@ -78,6 +82,7 @@ enum Part {
     Churn,
     Large,
     Operations,
+    Growth,
     Soak,
 }
 
@@ -96,6 +101,7 @@ impl Part {
             Self::Churn => churn::measure(run).await,
             Self::Large => large::measure(run).await,
             Self::Operations => operations::measure(run).await,
+            Self::Growth => growth::measure(run).await,
             Self::Soak => soak::measure(run).await,
         }
     }
@@ -124,25 +130,35 @@ fn parts(only: &str) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
+/// One run of these parts.
+async fn one(parts: &[Part], dir: &Path) -> Result<(runs::Run, Result<()>)> {
+    let mut all = runs::Run::new("simulator".to_owned());
+    let mut run = Run::new(dir.to_owned());
+    let mut failed = Vec::new();
+    for part in parts {
+        // The other parts can measure what one part cannot.
+        if let Err(error) = part.measure(&mut run).await {
+            eprintln!("bench: {part:?}: {error:?}");
+            failed.push(format!("{part:?}"));
+        }
+    }
+    all.figures = run.figures;
+    let outcome = if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(anyhow!("parts that failed, see above: {}", failed.join(", ")))
+    };
+    Ok((all, outcome))
+}
+
 #[tokio::main]
-async fn main() -> Result<ExitCode> {
+async fn main() -> Result<()> {
     let only = std::env::var("FEDGATE_SCALE_ONLY").unwrap_or_default();
     let parts = parts(&only)?;
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
-    let mut run = Run::new(target.join("bench-scale"));
-    let mut failed = false;
-    for part in parts {
-        // What one part cannot measure, the others can.
-        if let Err(error) = part.measure(&mut run).await {
-            eprintln!("bench: {part:?}: {error:?}");
-            failed = true;
-        }
-        report::write(&target.join("bench/scale.json"), &run.figures)?;
-    }
-    println!("{}", report::table(&run.figures));
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
+    let dir = target.join("bench-scale");
+    runs::repeat("scale", &target.join("bench"), async || {
+        Box::pin(one(&parts, &dir)).await
     })
+    .await
 }

@@ -121,12 +121,13 @@ async fn answers(run: &mut Run, gateway: &Gateway) -> Result<()> {
             bytes = body(gateway, &path).await?.len();
             took.push(began.elapsed());
         }
-        let name = format!(
-            "operations: {name}, {} KiB, p50 {:.1} ms, p99 of {SAMPLES}",
+        let name = format!("operations: {name}, p99 of {SAMPLES}");
+        run.at_most(name, (percentile(&took, 0.99), "ms"), bar);
+        run.detail(format!(
+            "{} KiB, p50 {:.1} ms",
             bytes / 1024,
             percentile(&took, 0.5)
-        );
-        run.at_most(name, (percentile(&took, 0.99), "ms"), bar);
+        ));
     }
     Ok(())
 }
@@ -160,10 +161,11 @@ async fn asked_by_many(run: &mut Run, planes: &Planes, gateway: &Gateway) -> Res
         eprintln!("bench: while clients asked, {entry}");
     }
     let name = format!(
-        "operations: requests to planes while {CLIENTS} clients had {answered} answers and {refused} refusals in {} s",
+        "operations: requests to planes while {CLIENTS} clients ask for {} s",
         WATCHED.as_secs()
     );
     run.at_most(name, (float(asked.len()), ""), 0.0);
+    run.detail(format!("{answered} answers, {refused} refusals"));
     Ok(())
 }
 
@@ -210,10 +212,11 @@ async fn paged(run: &mut Run, planes: &Planes, gateway: &Gateway, homes: usize) 
         .filter(|name| seen.iter().filter(|one| one.as_str() == *name).count() != 1)
         .count();
     let name = format!(
-        "operations: projects that {pages} pages missed or had twice, while {} left and joined",
+        "operations: projects that pages missed or had twice, while {} left and joined",
         leaving.len()
     );
     run.at_most(name, (float(wrong), ""), 0.0);
+    run.detail(format!("{pages} pages"));
     // What comes after is measured when the moves are over.
     planes.quiet().await
 }
@@ -241,8 +244,9 @@ async fn held(run: &mut Run, gateway: &Gateway) -> Result<()> {
             .find(|line| number(line).is_some_and(|below| below >= count * 0.999))
             .and_then(|line| line.split("le=\"").nth(1)?.split('"').next()?.parse::<f64>().ok())
             .unwrap_or(f64::INFINITY);
-        let name = format!("operations: the index is held at a time by {holder}, p99.9 of {count} is below");
+        let name = format!("operations: the index is held at a time by {holder}, p99.9 is below");
         run.at_most(name, (bound * 1e3, "ms"), 2.0);
+        run.detail(format!("{count} times"));
     }
     Ok(())
 }
@@ -252,10 +256,9 @@ async fn with_streams(run: &mut Run, planes: &Planes, gateway: &Gateway) -> Resu
     let without = changed(planes, gateway).await?;
     let mut streams = listen(&gateway.address, STREAMS).await?;
     let with = changed(planes, gateway).await?;
-    let name = format!(
-        "operations: CPU of {STREAMS} streams at {CHANGES} changes/s, {without:.1} % without and {with:.1} % with"
-    );
+    let name = format!("operations: CPU of {STREAMS} streams at {CHANGES} changes/s");
     run.at_most(name, (with - without, "% of a core"), 2.0);
+    run.detail(format!("{without:.1} % without and {with:.1} % with"));
     anyhow::ensure!(streams.try_join_next().is_none(), "a stream has ended");
     Ok(())
 }

@@ -89,19 +89,18 @@ async fn converged(run: &mut Run, planes: &Planes, bare: (f64, f64)) -> Result<G
         planes.copies(),
         planes.projections()
     );
-    let name = format!("P12 restart until all is read, {what}, {lists} pages");
+    let name = format!("P12 restart until all is read, {what}");
     run.beside(name, (synced.as_secs_f64(), "s"), Some(bare.0), 3.0);
+    run.detail(format!("{lists} pages"));
     run.beside(
         format!("P12 restart until at rest, {what}"),
         (rest, "s"),
         Some(bare.0),
         3.0,
     );
-    let name = format!(
-        "P12 CPU of the gateway; of the planes {own:.1} s, with the bare client {:.1} s",
-        bare.1
-    );
+    let name = "P12 CPU of the gateway".to_owned();
     run.figure(name, (cpu, "s"), None, "–".to_owned(), true);
+    run.detail(format!("planes {own:.1} s, with the bare client {:.1} s", bare.1));
     sleep(REST).await;
     let writes = planes.requests(Verb::writes);
     for entry in writes.iter().take(5) {
@@ -113,8 +112,8 @@ async fn converged(run: &mut Run, planes: &Planes, bare: (f64, f64)) -> Result<G
         0.0,
     );
     let (now, peak) = gateway.memory()?;
-    let name = format!("P12 memory after a restart, {peak:.1} MiB at its highest");
-    run.at_most(name, (now, "MiB"), 200.0);
+    run.at_most("P12 memory after a restart".to_owned(), (now, "MiB"), 200.0);
+    run.at_most("P12 memory at its highest".to_owned(), (peak, "MiB"), 200.0);
     Ok(gateway)
 }
 
@@ -148,14 +147,15 @@ async fn fresh(run: &mut Run, planes: &Planes, (homes, count): (usize, usize)) -
     let (made, took) = edits(&changes, "hub");
     let (median, last) = (percentile(&took, 0.5), percentile(&took, 0.99));
     let missing = made - took.len();
-    let name =
-        format!("P13 edit during a restart → copy, p99 of {made}, p50 {median:.0} ms, {missing} not carried");
     run.figure(
-        name,
+        "P13 edit during a restart → copy, p99".to_owned(),
         (last, "ms"),
         None,
         "≤ 500 ms".to_owned(),
         missing == 0 && last <= 500.0,
     );
+    run.detail(format!(
+        "{made} samples, p50 {median:.0} ms, {missing} not carried"
+    ));
     gateway.stop().await
 }

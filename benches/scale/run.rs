@@ -79,6 +79,7 @@ impl Run {
         eprintln!("bench: {name} {value:.2} {unit}, {bar}");
         self.figures.push(Figure {
             name,
+            detail: String::new(),
             value: round(value),
             unit,
             floor: floor.map(round),
@@ -86,6 +87,14 @@ impl Run {
             bar,
             holds,
         });
+    }
+
+    /// Numbers beside the last figure that differ from run to run.
+    pub(crate) fn detail(&mut self, detail: String) {
+        if let Some(last) = self.figures.last_mut() {
+            eprintln!("bench: {}: {detail}", last.name);
+            last.detail = detail;
+        }
     }
 
     /// A figure that must not be more.

@@ -53,12 +53,10 @@ pub(crate) async fn measure(run: &mut Run) -> Result<()> {
         bare: of(&names[1], "bare-hub"),
     };
     for (label, share, bar) in [("p50", 0.5, 2.0), ("p99", 0.99, 10.0)] {
-        let name = format!(
-            "P1' create → copy, one at a time, {label} of {}",
-            pairs.gateway.len()
-        );
+        let name = format!("P1' create → copy, one at a time, {label}");
         let floor = percentile(&pairs.bare, share);
         run.beside(name, (percentile(&pairs.gateway, share), "ms"), Some(floor), bar);
+        run.detail(format!("{} samples", pairs.gateway.len()));
     }
     gateway.stop().await
 }

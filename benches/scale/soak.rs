@@ -61,11 +61,12 @@ pub(crate) async fn measure(run: &mut Run) -> Result<()> {
     let soaked = soak(&planes, &gateway, lasts).await?;
     let failed: u64 = rules.iter().map(|rule| faults.hits(*rule)).sum();
     faults.clear();
-    let name = format!(
-        "R11 slope of memory over {minutes:.0} min, {} acts and {failed} failed requests, from {:.1} to {:.1} MiB",
-        soaked.acts, soaked.first, soaked.last
-    );
+    let name = format!("R11 slope of memory over {minutes:.0} min");
     run.at_most(name, (soaked.slope, "MiB/h"), 1.0);
+    run.detail(format!(
+        "{} acts and {failed} failed requests, from {:.1} to {:.1} MiB",
+        soaked.acts, soaked.first, soaked.last
+    ));
     let left = ended(&planes).await?;
     run.at_most(
         "R11 objects left after all is deleted".to_owned(),
