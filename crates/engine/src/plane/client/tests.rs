@@ -369,6 +369,10 @@ async fn a_member_that_answers_nothing_holds_up_neither_the_hub_nor_another_memb
     assert!(config_maps(&client).get("x").await.is_ok());
     assert!(of_member(&client, "other").get("x").await.is_ok());
     assert_eq!(server.requests(), members::PLACES + 2);
+    assert!(
+        asked.iter().all(|call| !call.is_finished()),
+        "no call to the other member has waited for the end of these"
+    );
     asked.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
