@@ -135,14 +135,19 @@ fn moving(index: &GatewayIndex, of: &ObjectRef, copy: &Row<HubCopy>, binding: &B
     })
 }
 
-/// Number of wanted Instances. The deployment's own scale counts if it is smaller, because the binding has at least one replica.
+/// Number of wanted Instances. The deployment's own scale counts if it is smaller, because the binding has at least one replica, and if
+/// the binding has no number, because Karmada does not interpret the replicas of every kind.
 fn wanted(index: &GatewayIndex, of: &ObjectRef, binding: &Binding) -> usize {
     let scale = index
         .owned_source(of.kind, &of.hub, &of.name)
         .map(|row| row.digest.scale);
     let write_back = index.kinds[of.kind].write_back.as_ref();
     let scale = scale.filter(|_| write_back.is_some_and(|rules| !rules.scale_paths.is_empty()));
-    scale.map_or(binding.replicas, |scale| scale.min(binding.replicas)) as usize
+    let wanted = match scale {
+        Some(scale) if binding.replicas == 0 || scale < binding.replicas => scale,
+        _ => binding.replicas,
+    };
+    wanted as usize
 }
 
 /// The deployment of a write-back, if Karmada schedules its copy to cells, and the cell of the write-back is none of them, or the

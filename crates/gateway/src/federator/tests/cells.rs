@@ -438,13 +438,19 @@ async fn a_tenant_reads_that_its_deployment_moves_stays_or_is_lost() {
 
 #[test]
 fn a_move_is_read_from_its_binding_and_only_the_gateways_own() {
+    for replicas in [json!(1), json!(null)] {
+        a_move_is_read_from_a_binding_with(&replicas);
+    }
+}
+
+fn a_move_is_read_from_a_binding_with(replicas: &Value) {
     let read = |producer: &str, reason: &str, health: &str| {
         let mut index = index(Some("dfw-1"), &["dfw-2"], &[]);
         let mut bound = fixture::binding("web");
         bound["metadata"]["resourceVersion"] = json!("6");
         bound["metadata"]["ownerReferences"] =
             json!([{"apiVersion": "x", "kind": "WorkloadDeployment", "name": "web", "uid": "c-web"}]);
-        bound["spec"]["replicas"] = json!(1);
+        bound["spec"]["replicas"] = replicas.clone();
         bound["spec"]["clusters"] = json!([{"name": "dfw-2"}]);
         bound["spec"]["gracefulEvictionTasks"] = json!([{"fromCluster": "dfw-1", "producer": producer, "reason": reason,
             "creationTimestamp": "2026-05-04T10:00:00Z"}]);
