@@ -23,7 +23,7 @@ mod many;
 mod moves;
 mod rig;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use report::Figure;
 use rig::Rig;
 use runs::Run;
@@ -33,16 +33,6 @@ use tokio::time::sleep;
 /// A run that takes longer is stuck.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 const SAMPLES: usize = 100;
-
-fn samples() -> Result<usize> {
-    match std::env::var("FEDGATE_BENCH_SAMPLES") {
-        Ok(text) => match text.parse() {
-            Ok(count) if count > 0 => Ok(count),
-            _ => bail!("FEDGATE_BENCH_SAMPLES is {text:?}; it must be a positive number"),
-        },
-        Err(_) => Ok(SAMPLES),
-    }
-}
 
 /// A figure for which no bar is set.
 fn told(name: String, value: f64, unit: &'static str) -> Figure {
@@ -103,13 +93,8 @@ async fn one(dir: &Path, samples: usize) -> Result<(Run, Result<()>)> {
 }
 
 async fn run() -> Result<()> {
-    let samples = samples()?;
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .parent()
-        .context("find target/")?
-        .join("bench");
-    std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-    runs::repeat("cells", &dir, async || Box::pin(one(&dir, samples)).await).await
+    let samples = runs::from_env("FEDGATE_BENCH_SAMPLES")?.unwrap_or(SAMPLES);
+    runs::repeat("cells", async |dir| Box::pin(one(dir, samples)).await).await
 }
 
 #[tokio::main]

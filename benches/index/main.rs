@@ -15,13 +15,13 @@ mod runs;
 mod sets;
 mod workloads;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use fedgate_engine::store::table::Row;
 use fedgate_gateway::index::rows::{Binding, HubCopy, Projection, Source, WriteBackDigest};
 use fill::{Filled, Part, Size};
 use report::{Figure, round};
 use runs::Run;
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -70,7 +70,7 @@ fn float(count: usize) -> f64 {
     count as f64
 }
 
-/// What one of a part takes.
+/// The bytes of one object of a part.
 #[expect(clippy::cast_precision_loss, reason = "sizes are small")]
 fn each(part: &Part) -> Figure {
     told(
@@ -146,10 +146,6 @@ fn one() -> Result<Run> {
 }
 
 fn main() -> Result<()> {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .parent()
-        .context("find target/")?
-        .join("bench");
     // One part has a runtime of its own, so that none may run around it.
-    futures::executor::block_on(runs::repeat("index", &dir, async || Ok((one()?, Ok(())))))
+    futures::executor::block_on(runs::repeat("index", async |_| Ok((one()?, Ok(())))))
 }

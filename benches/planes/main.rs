@@ -18,7 +18,7 @@ mod rig;
 mod runs;
 mod sight;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use budget::Budget;
 use burst::{Bursts, at_rest, instances, per_thousand};
 use gateway::Gateway;
@@ -34,16 +34,6 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Rounds of the burst, each once by the gateway and once by the bare client.
 const ROUNDS: usize = 2;
 const SAMPLES: usize = 500;
-
-fn samples() -> Result<usize> {
-    match std::env::var("FEDGATE_BENCH_SAMPLES") {
-        Ok(text) => match text.parse() {
-            Ok(count) if count > 0 => Ok(count),
-            _ => bail!("FEDGATE_BENCH_SAMPLES is {text:?}; it must be a positive number"),
-        },
-        Err(_) => Ok(SAMPLES),
-    }
-}
 
 /// A figure of memory alone.
 fn memory(name: String, value: f64, bar: &str, holds: bool) -> Figure {
@@ -133,7 +123,7 @@ async fn lives(rig: &Rig, program: Program, process: &Gateway, samples: usize, r
     Ok(())
 }
 
-/// The same of the comparison program, and its burst, while no gateway runs.
+/// P1, P3, P4, CPU, P5 and memory of the comparison program, while no gateway runs.
 async fn peer(rig: &Rig, samples: usize, run: &mut Run) -> Result<()> {
     eprintln!("bench: the peer");
     let process = rig.peer().await?;
@@ -252,13 +242,8 @@ async fn one(dir: &Path, samples: usize) -> Result<(Run, Result<()>)> {
 }
 
 async fn run() -> Result<()> {
-    let samples = samples()?;
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .parent()
-        .context("find target/")?
-        .join("bench");
-    std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-    runs::repeat("planes", &dir, async || Box::pin(one(&dir, samples)).await).await
+    let samples = runs::from_env("FEDGATE_BENCH_SAMPLES")?.unwrap_or(SAMPLES);
+    runs::repeat("planes", async |dir| Box::pin(one(dir, samples)).await).await
 }
 
 #[tokio::main]

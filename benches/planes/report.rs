@@ -7,7 +7,7 @@ use std::{path::Path, time::Duration};
 /// One measured figure.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figure {
-    /// What was measured, beginning with its number; the same in each run.
+    /// The name, which begins with the figure's number; the same in each run.
     pub(crate) name: String,
     /// Numbers beside it that differ from run to run.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -64,19 +64,25 @@ impl Pairs {
     /// Median and 99th percentile as two figures. Where the bare client itself is slower than the absolute bar, the
     /// ratio alone counts.
     pub(crate) fn figures(&self, name: &str, bar: Option<LatencyBar>) -> [Figure; 2] {
-        let Some(bar) = bar else {
-            return self.told(name);
-        };
-        [("p50", 0.5, bar.p50), ("p99", 0.99, bar.p99)].map(|(label, share, limit)| {
+        ["p50", "p99"].map(|label| {
+            let is_median = label == "p50";
+            let share = if is_median { 0.5 } else { 0.99 };
             let (value, floor) = (percentile(&self.gateway, share), percentile(&self.bare, share));
             let ratio = value / floor;
-            let fast = value <= limit || floor > limit;
-            let judged = label == "p50" || floor > limit;
-            let bar_text = if label == "p50" {
-                format!("≤ {limit} ms and ≤ {}× bare", bar.ratio)
-            } else {
-                format!("≤ {limit} ms")
-            };
+            let (bar, holds) = bar.map_or_else(
+                || ("none".to_owned(), true),
+                |bar| {
+                    let limit = if is_median { bar.p50 } else { bar.p99 };
+                    let fast = value <= limit || floor > limit;
+                    let judged = is_median || floor > limit;
+                    let text = if is_median {
+                        format!("≤ {limit} ms and ≤ {}× bare", bar.ratio)
+                    } else {
+                        format!("≤ {limit} ms")
+                    };
+                    (text, fast && (!judged || ratio <= bar.ratio))
+                },
+            );
             Figure {
                 name: format!("{name}, {label}"),
                 detail: String::new(),
@@ -84,25 +90,8 @@ impl Pairs {
                 unit: "ms",
                 floor: Some(round(floor)),
                 ratio: Some(round(ratio)),
-                bar: bar_text,
-                holds: fast && (!judged || ratio <= bar.ratio),
-            }
-        })
-    }
-
-    /// As [`Pairs::figures`], without a bar.
-    fn told(&self, name: &str) -> [Figure; 2] {
-        [("p50", 0.5), ("p99", 0.99)].map(|(label, share)| {
-            let (value, floor) = (percentile(&self.gateway, share), percentile(&self.bare, share));
-            Figure {
-                name: format!("{name}, {label}"),
-                detail: String::new(),
-                value: round(value),
-                unit: "ms",
-                floor: Some(round(floor)),
-                ratio: Some(round(value / floor)),
-                bar: "none".to_owned(),
-                holds: true,
+                bar,
+                holds,
             }
         })
     }

@@ -10,7 +10,7 @@ use std::{fmt::Write as _, fs, path::Path, process::Command};
 /// Runs, if `FEDGATE_BENCH_RUNS` does not say another number.
 const RUNS: usize = 5;
 
-/// What one run has measured.
+/// The results of one run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Run {
     /// The servers of the planes, with their version.
@@ -128,7 +128,7 @@ fn field(path: &str, name: &str) -> String {
     value.map_or_else(String::new, |(_, value)| value.trim().to_owned())
 }
 
-/// What was measured, and on which machine.
+/// The commit, the versions and the machine.
 fn origin(bench: &str) -> Value {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     json!({
@@ -141,13 +141,14 @@ fn origin(bench: &str) -> Value {
     })
 }
 
-fn wanted() -> Result<usize> {
-    match std::env::var("FEDGATE_BENCH_RUNS") {
+/// A count that an environment variable may set.
+pub(crate) fn from_env(variable: &str) -> Result<Option<usize>> {
+    match std::env::var(variable) {
         Ok(text) => match text.parse() {
-            Ok(count) if count > 0 => Ok(count),
-            _ => bail!("FEDGATE_BENCH_RUNS is {text:?}; it must be a positive number"),
+            Ok(count) if count > 0 => Ok(Some(count)),
+            _ => bail!("{variable} is {text:?}; it must be a positive number"),
         },
-        Err(_) => Ok(RUNS),
+        Err(_) => Ok(None),
     }
 }
 
@@ -192,19 +193,24 @@ fn table(summaries: &[Summary]) -> String {
     text
 }
 
-/// Runs a bench several times, and writes `<bench>.json` into a folder after each run. Fails if a run fails, or if a bar does not
-/// hold in most runs and `FEDGATE_BENCH_GO_ON` is not set.
+/// Runs a bench several times, and writes `target/bench/<bench>.json` after each run. Each run gets that folder. Fails if a run
+/// fails, or if a bar does not hold in most runs and `FEDGATE_BENCH_GO_ON` is not set.
 pub(crate) async fn repeat(
     bench: &str,
-    dir: &Path,
-    mut one: impl AsyncFnMut() -> Result<(Run, Result<()>)>,
+    mut one: impl AsyncFnMut(&Path) -> Result<(Run, Result<()>)>,
 ) -> Result<()> {
-    let (count, path) = (wanted()?, dir.join(format!("{bench}.json")));
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
+    let dir = target.context("find target/")?.join("bench");
+    fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
+    let (count, path) = (
+        from_env("FEDGATE_BENCH_RUNS")?.unwrap_or(RUNS),
+        dir.join(format!("{bench}.json")),
+    );
     let mut report = origin(bench);
     let (mut runs, mut outcome) = (Vec::with_capacity(count), Ok(()));
     while runs.len() < count && outcome.is_ok() {
         eprintln!("bench: run {} of {count}", runs.len() + 1);
-        let (mut run, result) = one().await?;
+        let (mut run, result) = one(&dir).await?;
         run.load[1] = load();
         runs.push(run);
         outcome = result;

@@ -65,6 +65,21 @@ impl Planes {
         until("every deployment has its copy", || self.copies() >= wanted).await
     }
 
+    /// So many deployments in so many projects, bound and reported; answers once all is returned.
+    pub(crate) async fn deploy_all(&self, homes: usize, count: usize) -> Result<()> {
+        self.fill(0..homes, 0..count).await?;
+        self.bind()?;
+        self.quiet().await
+    }
+
+    /// Three Instances of each deployment; answers with their number once all are projected.
+    pub(crate) async fn project_instances(&self) -> Result<usize> {
+        let instances = self.write_back(3)?;
+        until("every Instance is projected", || self.projections() >= instances).await?;
+        self.quiet().await?;
+        Ok(instances)
+    }
+
     /// Karmada binds every copy that it has not bound yet, and the cell reports.
     pub(crate) fn bind(&self) -> Result<()> {
         for copy in self.hub.list(DEPLOYMENTS) {

@@ -1,9 +1,6 @@
 //! How cost grows with projects, deployments and Instances: memory, and time and CPU of a restart with everything in place.
 
-use super::{
-    planes::until,
-    run::{REST, Run, float, scaled, start},
-};
+use super::run::{REST, Run, float, scaled, start};
 use anyhow::Result;
 use tokio::time::{Instant, sleep};
 
@@ -22,15 +19,8 @@ async fn step(run: &mut Run, projects: usize) -> Result<()> {
     planes.grow(projects)?;
     let gateway = start(&planes).await?;
     planes.watched().await?;
-    planes.fill(0..projects, 0..projects * 10).await?;
-    planes.bind()?;
-    planes.quiet().await?;
-    let instances = planes.write_back(3)?;
-    until("every Instance is projected", || {
-        planes.projections() >= instances
-    })
-    .await?;
-    planes.quiet().await?;
+    planes.deploy_all(projects, projects * 10).await?;
+    planes.project_instances().await?;
     gateway.stop().await?;
 
     let began = Instant::now();

@@ -2,7 +2,7 @@
 
 use super::{
     gateway::Gateway,
-    planes::{Planes, until},
+    planes::Planes,
     run::{REST, Run, float, from_env, scaled, start},
 };
 use anyhow::Result;
@@ -25,20 +25,13 @@ pub(crate) async fn measure(run: &mut Run) -> Result<()> {
 async fn carried(run: &mut Run, planes: &Planes, gateway: &Gateway) -> Result<()> {
     let (homes, count) = (scaled(100), scaled(10_000));
     let before = gateway.memory()?.0;
-    planes.fill(0..homes, 0..count).await?;
-    planes.bind()?;
-    planes.quiet().await?;
+    planes.deploy_all(homes, count).await?;
     sleep(REST).await;
     let deployed = gateway.memory()?.0;
     let name = "P10 memory per 1,000 deployments".to_owned();
     run.at_most(name, ((deployed - before) * 1e3 / float(count), "MiB"), 3.0);
     run.detail(format!("from {before:.1} to {deployed:.1} MiB"));
-    let instances = planes.write_back(3)?;
-    until("every Instance is projected", || {
-        planes.projections() >= instances
-    })
-    .await?;
-    planes.quiet().await?;
+    let instances = planes.project_instances().await?;
     sleep(REST).await;
     let full = gateway.memory()?.0;
     let name = "P10 memory per 1,000 Instances".to_owned();

@@ -155,10 +155,8 @@ async fn one(parts: &[Part], dir: &Path) -> Result<(runs::Run, Result<()>)> {
 async fn main() -> Result<()> {
     let only = std::env::var("FEDGATE_SCALE_ONLY").unwrap_or_default();
     let parts = parts(&only)?;
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
-    let dir = target.join("bench-scale");
-    runs::repeat("scale", &target.join("bench"), async || {
-        Box::pin(one(&parts, &dir)).await
+    runs::repeat("scale", async |dir| {
+        Box::pin(one(&parts, &dir.with_file_name("bench-scale"))).await
     })
     .await
 }

@@ -6,7 +6,7 @@ use super::{
     gateway::Gateway,
     kinds,
     moments::edits,
-    planes::{Planes, until},
+    planes::Planes,
     report::percentile,
     run::{REST, Run, float, own_cpu, scaled, start},
 };
@@ -30,15 +30,8 @@ pub(crate) async fn measure(run: &mut Run) -> Result<()> {
     planes.grow(homes)?;
     let gateway = start(&planes).await?;
     planes.watched().await?;
-    planes.fill(0..homes, 0..count).await?;
-    planes.bind()?;
-    planes.quiet().await?;
-    let instances = planes.write_back(3)?;
-    until("every Instance is projected", || {
-        planes.projections() >= instances
-    })
-    .await?;
-    planes.quiet().await?;
+    planes.deploy_all(homes, count).await?;
+    planes.project_instances().await?;
     let targets = targets(&planes);
     gateway.stop().await?;
 
