@@ -79,6 +79,9 @@ impl Gateway {
             .context("find a free port")?
             .local_addr()?
             .to_string();
+        // Not beside the kubeconfigs: the program would notice each line of its own log.
+        let dir = dir.join("processes");
+        std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
         let file = |ending: &str| dir.join(format!("{name}.{ending}"));
         let (lock, log) = (file("lock"), file("log"));
         File::create(&lock).with_context(|| format!("create {}", lock.display()))?;

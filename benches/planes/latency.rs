@@ -1,8 +1,8 @@
-//! P1 to P4: single objects through an idle gateway, each beside a bare client that is told at once.
+//! P1 to P4: single objects through an idle gateway, each beside a bare client.
 //!
 //! Every time runs from the moment at which the bench's own watch of the plane shows the write that starts it, until the
-//! bench's own watch shows the result. The bare client begins its first request when that write is confirmed to its
-//! writer; the gateway must receive a watch event.
+//! bench's own watch shows the result. The bare client begins its first request when the bench's own watch shows that write,
+//! because the gateway, too, learns of it by a watch.
 
 use super::{
     objects::{
@@ -99,8 +99,9 @@ async fn bare_deploy(home: &Home<'_>, name: &str, furnish: bool) -> Result<(Dura
         .project
         .create(Kind::Deployment, &home.namespace, deployment(name, "DFW", None))
         .await?;
+    let seen = created.seen().await?;
     bare_carry(home, &source, furnish).await?;
-    Ok((copied.after(created.seen().await?).await?, source))
+    Ok((copied.after(seen).await?, source))
 }
 
 async fn live(home: &Home<'_>, name: &str) -> Result<Life> {
@@ -139,13 +140,15 @@ async fn bare_live(home: &Home<'_>, name: &str) -> Result<Life> {
     let reported = home.hub.deployment(hub_ns, name, reports());
     let returned = home.project.deployment(ns, name, reports());
     home.hub.status(Kind::Deployment, hub_ns, name, report(1)).await?;
+    let seen = reported.seen().await?;
     home.project.status(Kind::Deployment, ns, name, report(1)).await?;
-    let status = returned.after(reported.seen().await?).await?;
+    let status = returned.after(seen).await?;
     let instance = format!("{name}-0");
     let written = home.hub.instance(hub_ns, &instance, exists);
     let projected = home.project.instance(ns, &instance, complete);
     let object = write_back(&home.key, ns, name, text(&copy, "/metadata/uid"), &instance);
     home.hub.create(Kind::Instance, hub_ns, object).await?;
+    let seen = written.seen().await?;
     // The cell's own second write and the first of the projection do not wait for each other.
     let object = projection(&home.key, ns, name, text(&source, "/metadata/uid"), &instance);
     tokio::try_join!(
@@ -156,14 +159,15 @@ async fn bare_live(home: &Home<'_>, name: &str) -> Result<Life> {
     home.project
         .status(Kind::Instance, ns, &instance, instance_status(false))
         .await?;
-    let appeared = projected.after(written.seen().await?).await?;
+    let appeared = projected.after(seen).await?;
     let (deleted, removed) = (
         home.hub.instance(hub_ns, &instance, gone),
         home.project.instance(ns, &instance, gone),
     );
     home.hub.delete(Kind::Instance, hub_ns, &instance).await?;
+    let seen = deleted.seen().await?;
     home.project.delete(Kind::Instance, ns, &instance).await?;
-    let gone = removed.after(deleted.seen().await?).await?;
+    let gone = removed.after(seen).await?;
     Ok(Life {
         created,
         status,
