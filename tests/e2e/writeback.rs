@@ -23,7 +23,7 @@ trials![
     a48_unmarked_hub_deployment_is_nobodys,
     #[core]
     a49_one_author,
-    a91_a_gate_that_was_applied_goes_from_the_projection,
+    a91_a_gate_that_was_written_goes_from_the_projection,
 ];
 
 async fn full_chain(case: &Case, cell: &Cell, policy: &str) {
@@ -289,9 +289,8 @@ async fn a49_one_author(case: Case) {
     assert_eq!(still, taken);
 }
 
-/// An API server refuses an apply that takes the last gate of a list away that was empty before; the gateway reads the
-/// projection then. An Instance that is replaced while its projection stays has such gates.
-async fn a91_a_gate_that_was_applied_goes_from_the_projection(case: Case) {
+/// An Instance that is replaced while its projection stays has gates that come and go.
+async fn a91_a_gate_that_was_written_goes_from_the_projection(case: Case) {
     case.deploy("web", "DFW").await;
     let gates = |gates: &[&str], hash: &str| {
         let gates: Vec<Value> = gates.iter().map(|name| json!({"name": name})).collect();

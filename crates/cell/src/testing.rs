@@ -236,7 +236,10 @@ impl Fixture {
             }
             (Write::Create { .. }, Some(_)) => panic!("{target:?} is there already"),
             (_, None) => panic!("{target:?} is not there"),
-            (Write::Merge { patch } | Write::Apply { body: patch, .. }, Some(mut object)) => {
+            (
+                Write::Merge { patch } | Write::Apply { body: patch, .. } | Write::Update { body: patch, .. },
+                Some(mut object),
+            ) => {
                 holds(&patch["metadata"], &object["metadata"]);
                 let before = object["spec"].clone();
                 match effect.endpoint {
@@ -332,7 +335,7 @@ pub(crate) fn words(effects: &[Effect]) -> Vec<String> {
             Write::Create { .. } => "create",
             Write::Replace { .. } => "update",
             Write::Apply { .. } => "apply",
-            Write::Merge { .. } => "patch",
+            Write::Update { .. } | Write::Merge { .. } => "patch",
             Write::Delete { .. } | Write::DeleteNamed => "delete",
         };
         let status = match effect.endpoint {
@@ -356,7 +359,10 @@ pub(crate) fn words(effects: &[Effect]) -> Vec<String> {
 /// The body or patch of an effect, without its preconditions.
 pub(crate) fn body(effect: &Effect) -> Value {
     let mut body = match &effect.write {
-        Write::Create { body } | Write::Replace { body } | Write::Apply { body, .. } => body.clone(),
+        Write::Create { body }
+        | Write::Replace { body }
+        | Write::Apply { body, .. }
+        | Write::Update { body, .. } => body.clone(),
         Write::Merge { patch } => patch.clone(),
         Write::Delete { .. } | Write::DeleteNamed => Value::Null,
     };

@@ -77,6 +77,14 @@ pub enum Write {
         /// patch.
         exact: ExactFields,
     },
+    /// Merge patch of the fields of an object that fedgate has made by [`Write::Create`]: they belong to that request, so that an
+    /// apply would not remove one of them.
+    Update {
+        /// fedgate's fields; `metadata.uid` is a precondition.
+        body: Value,
+        /// Fields that must be exact: what the patch leaves there is removed with one more.
+        exact: ExactFields,
+    },
     /// JSON merge patch; its `metadata.uid` and `metadata.resourceVersion` are preconditions.
     Merge {
         /// The patch.
@@ -107,7 +115,9 @@ impl Write {
     pub(super) fn uid(&self) -> Option<&str> {
         match self {
             Self::Create { .. } | Self::Replace { .. } | Self::DeleteNamed => None,
-            Self::Apply { body, .. } | Self::Merge { patch: body } => body["metadata"]["uid"].as_str(),
+            Self::Apply { body, .. } | Self::Update { body, .. } | Self::Merge { patch: body } => {
+                body["metadata"]["uid"].as_str()
+            }
             Self::Delete { uid, .. } => Some(uid),
         }
     }

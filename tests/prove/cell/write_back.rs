@@ -38,7 +38,9 @@ fn a_write_back_whose_copy_is_gone_is_not_made_again_while_its_instance_lives() 
             assert_eq!(rig.hub.count("Instance"), 0, "{round}: it came back");
             let creations = rig.simulator.log().entries();
             let tried = |e: &&fedgate_simulator::Entry| {
-                &*e.plane == HUB && &*e.user == USER && matches!(e.verb, Verb::Create | Verb::Apply)
+                &*e.plane == HUB
+                    && &*e.user == USER
+                    && matches!(e.verb, Verb::Create | Verb::Apply | Verb::Patch)
             };
             assert_eq!(creations.iter().filter(tried).count(), 0, "{round}");
             let still = rig.cell.get("Instance", NS, "web-0").unwrap();

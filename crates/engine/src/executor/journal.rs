@@ -123,7 +123,7 @@ pub(super) fn verb_of(write: &Write) -> &'static str {
         Write::Create { .. } => "create",
         Write::Replace { .. } => "update",
         Write::Apply { .. } => "apply",
-        Write::Merge { .. } => "patch",
+        Write::Update { .. } | Write::Merge { .. } => "patch",
         Write::Delete { .. } | Write::DeleteNamed => "delete",
     }
 }

@@ -235,7 +235,7 @@ impl Executor {
 
     fn watch_for_fights(&self, target: &Target, endpoint: Endpoint, write: &Write) {
         match write {
-            Write::Apply { body, .. } | Write::Merge { patch: body } => {
+            Write::Apply { body, .. } | Write::Update { body, .. } | Write::Merge { patch: body } => {
                 if self.fights.repeats(target, body) {
                     self.surroundings
                         .fight_detected(target, field_group(endpoint, body));
@@ -256,6 +256,10 @@ impl Executor {
             Write::Create { body } => self.create(api, call, body).await?,
             Write::Replace { body } => self.replace(api, call, body).await?,
             Write::Apply { body, exact } => self.apply(api, call, body, exact).await?,
+            Write::Update { body, exact } => {
+                let object = self.send(call, merge(api, call, body)).await?;
+                self.made_exact(api, call, object, body, exact).await?
+            }
             Write::Merge { patch } => self.send(call, merge(api, call, patch)).await?,
             Write::Delete { .. } | Write::DeleteNamed => {
                 let mut params = DeleteParams::background();
@@ -402,9 +406,24 @@ impl Executor {
             }
             answer => (answer?, None),
         };
+        match refusal {
+            Some(failure) if diff::exact_patch(&object.object, body, exact).is_none() => Err(failure),
+            _ => self.made_exact(api, call, object, body, exact).await,
+        }
+    }
+
+    /// Removes what a write has left in the fields that must be exact.
+    async fn made_exact(
+        &self,
+        api: &Api<LenientObject>,
+        call: Call<'_>,
+        object: LenientObject,
+        body: &Value,
+        exact: &ExactFields,
+    ) -> Result<LenientObject, Failure> {
         match diff::exact_patch(&object.object, body, exact) {
-            Some(patch) => self.send(call, merge(api, call, &patch)).await,
-            None => refusal.map_or(Ok(object), Err),
+            Some(patch) => Box::pin(self.send(call, merge(api, call, &patch))).await,
+            None => Ok(object),
         }
     }
 

@@ -98,12 +98,16 @@ fn body() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"ours": "1"}})
 }
 
-/// A write of each kind; the apply is exact, which takes a second request.
-fn writes() -> [Write; 5] {
+/// A write of each kind; apply and update are exact, which takes a second request.
+fn writes() -> [Write; 6] {
     [
         Write::Create { body: body() },
         Write::Replace { body: body() },
         Write::Apply {
+            body: body(),
+            exact: ExactFields::roots(["data"]),
+        },
+        Write::Update {
             body: body(),
             exact: ExactFields::roots(["data"]),
         },
@@ -164,28 +168,30 @@ async fn a_slow_write_is_finished_while_the_right_is_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_second_request_of_an_exact_apply_asks_for_the_right_and_ends_with_it() {
-    let [_, _, apply, ..] = writes();
-    let (server, ground, executor) = set_up(2, 3);
-    let began = Instant::now();
-    let failure = executor.execute(plan(apply.clone())).await.unwrap_err();
-    assert_eq!(failure.category, Category::NotLeader);
-    assert_eq!(
-        (began.elapsed(), server.requests(), ground.unanswered()),
-        (seconds(3), 2, 1)
-    );
+async fn the_second_request_of_an_exact_write_asks_for_the_right_and_ends_with_it() {
+    let [_, _, apply, update, ..] = writes();
+    for write in [apply, update] {
+        let (server, ground, executor) = set_up(2, 3);
+        let began = Instant::now();
+        let failure = executor.execute(plan(write.clone())).await.unwrap_err();
+        assert_eq!(failure.category, Category::NotLeader);
+        assert_eq!(
+            (began.elapsed(), server.requests(), ground.unanswered()),
+            (seconds(3), 2, 1)
+        );
 
-    // As at shutdown: the request in flight finishes, and no other starts.
-    let (server, ground, executor) = set_up(2, 60);
-    let closed = ground.clone();
-    let closing = tokio::spawn(async move {
-        sleep(seconds(1)).await;
-        closed.until.send_replace(Instant::now());
-    });
-    let failure = executor.execute(plan(apply)).await.unwrap_err();
-    assert_eq!(failure.category, Category::NotLeader);
-    assert_eq!((server.requests(), ground.unanswered()), (1, 0));
-    closing.await.unwrap();
+        // As at shutdown: the request in flight finishes, and no other starts.
+        let (server, ground, executor) = set_up(2, 60);
+        let closed = ground.clone();
+        let closing = tokio::spawn(async move {
+            sleep(seconds(1)).await;
+            closed.until.send_replace(Instant::now());
+        });
+        let failure = executor.execute(plan(write)).await.unwrap_err();
+        assert_eq!(failure.category, Category::NotLeader);
+        assert_eq!((server.requests(), ground.unanswered()), (1, 0));
+        closing.await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,12 +288,20 @@ async fn sent_to(
     endpoint: Endpoint,
     live: Value,
 ) -> (Vec<(Method, String, Value)>, Result<(), Category>) {
-    sent_with(ExactFields::roots(["data"]), refusal, endpoint, live).await
+    let write = Write::Apply {
+        body: gated(),
+        exact: ExactFields::roots(["data"]),
+    };
+    sent_with(write, refusal, endpoint, live).await
 }
 
-/// As [`sent_to`], with these exact fields.
+fn gated() -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"gates": []}})
+}
+
+/// As [`sent_to`], of this write.
 async fn sent_with(
-    exact: ExactFields,
+    write: Write,
     (code, refusal): (u16, &'static str),
     endpoint: Endpoint,
     live: Value,
@@ -321,10 +335,6 @@ async fn sent_with(
         }
     });
     let ground = SinglePlane::new(Client::new(service, "default"), Instant::now() + seconds(60));
-    let write = Write::Apply {
-        body: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"gates": []}}),
-        exact,
-    };
     let result = Executor::new(ground, "test".into(), Clock::system())
         .execute(at(endpoint, write))
         .await;
@@ -413,10 +423,36 @@ async fn a_status_or_a_view_with_a_field_that_the_schema_lacks_is_written_withou
     let (sent, result) = sent_to(refusal, Endpoint::Main, live.clone()).await;
     assert_eq!((sent.len(), result), (1, Err(Category::Refused)));
     // Of a view, the fields that the server has are better than none.
-    let view = ExactFields::roots(["data"]).dropping_undeclared();
+    let view = Write::Apply {
+        body: gated(),
+        exact: ExactFields::roots(["data"]).dropping_undeclared(),
+    };
     let (sent, result) = sent_with(view, refusal, Endpoint::Main, live).await;
     assert_eq!(result, Ok(()));
     assert_eq!(methods(&sent), MERGED);
+}
+
+#[tokio::test]
+async fn an_update_is_one_merge_patch_and_another_one_for_what_it_leaves() {
+    let live = |data: Value| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data,
+            "metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "2"}})
+    };
+    let update = || Write::Update {
+        body: gated(),
+        exact: ExactFields::roots(["data"]),
+    };
+    let refusal = (422, "no apply is sent");
+    let (sent, result) = sent_with(update(), refusal, Endpoint::Main, live(json!({"gates": []}))).await;
+    assert_eq!((methods(&sent), result), (vec![MERGED[2]], Ok(())));
+    assert_eq!(sent[0].2, gated());
+    let left = live(json!({"gates": [], "place": "DFW"}));
+    let (sent, result) = sent_with(update(), refusal, Endpoint::Main, left).await;
+    assert_eq!((methods(&sent), result), (vec![MERGED[2]; 2], Ok(())));
+    assert_eq!(
+        sent[1].2,
+        json!({"metadata": {"uid": "u"}, "data": {"place": null}})
+    );
 }
 
 #[tokio::test]
@@ -442,7 +478,7 @@ async fn each_applied_effect_is_reported_though_another_one_failed() {
         write,
         reason: ReasonLabel::new("test"),
     };
-    let [create, _, _, merge, delete] = writes();
+    let [create, _, _, _, merge, delete] = writes();
     let effects = vec![effect(Endpoint::Main, delete), effect(Endpoint::Main, create)];
     let status = effect(Endpoint::Status, merge);
     let independent = Plan::independent(effects.clone(), Some(status), Requeue::AwaitChange);
@@ -460,7 +496,7 @@ async fn each_applied_effect_is_reported_though_another_one_failed() {
             let write = match effect.write {
                 Write::Create { .. } => "create",
                 Write::Replace { .. } => "update",
-                Write::Merge { .. } => "merge",
+                Write::Update { .. } | Write::Merge { .. } => "merge",
                 Write::Apply { .. } => "apply",
                 Write::Delete { .. } | Write::DeleteNamed => "delete",
             };

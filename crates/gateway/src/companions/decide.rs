@@ -191,7 +191,11 @@ pub fn class(s: &Snapshot, decision: &Decision) -> Option<Class> {
         Decision::Do(plan) => plan.effects.iter().any(|effect| match effect.write {
             Write::Delete { .. } => false,
             Write::Merge { .. } => !(is_move(effect) && only_withdraws),
-            Write::Create { .. } | Write::Replace { .. } | Write::Apply { .. } | Write::DeleteNamed => true,
+            Write::Create { .. }
+            | Write::Replace { .. }
+            | Write::Apply { .. }
+            | Write::Update { .. }
+            | Write::DeleteNamed => true,
         }),
     };
     let class = if s.row.is_some() {

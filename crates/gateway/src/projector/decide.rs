@@ -346,9 +346,9 @@ fn decide_write(
     if main_differs {
         let body = render_object(s, body, source, deployment, Some(&projection.uid));
         let write = if rightly && p.labels == w.labels {
-            Write::Apply {
+            Write::Update {
                 body,
-                exact: ExactFields::roots(["spec"]).dropping_undeclared(),
+                exact: ExactFields::roots(["spec"]),
             }
         } else {
             replace_metadata(s, projection, body)

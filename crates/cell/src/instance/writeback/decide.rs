@@ -238,7 +238,7 @@ impl Wanted<'_> {
     fn update(&self, found: &Row<HubInstance>, memory: &Memory) -> WriteBackDecision {
         let wanted = self.digest();
         if !memory.written.accepts(wanted, found.digest.owned) {
-            let write = Write::Apply {
+            let write = Write::Update {
                 body: self.body(Some(&found.uid)),
                 exact: ExactFields::roots(["spec"]),
             };

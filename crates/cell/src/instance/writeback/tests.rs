@@ -121,11 +121,11 @@ fn what_is_changed_on_the_hub_is_changed_back_and_foreign_labels_stay() {
     let enqueued = fixture.change(&Hub, TableId::HubInstances, NS, "web-0", &edits);
     assert_eq!(enqueued, [key()]);
     let first = effect(&fixture);
-    assert!(matches!(&first.write, Write::Apply { exact, .. } if *exact == ExactFields::roots(["spec"])));
+    assert!(matches!(&first.write, Write::Update { exact, .. } if *exact == ExactFields::roots(["spec"])));
     assert_eq!(
         settle(&mut fixture),
         [
-            "hub: apply instances web-0: write_back",
+            "hub: patch instances web-0: write_back",
             "hub: apply instances/status web-0: write_back_status"
         ]
     );
@@ -253,7 +253,7 @@ fn a_deployment_that_changes_its_route_goes_on() {
     assert_eq!(decided(&fixture), WriteBackDecision::Nothing);
     let edit = json!({"metadata": {"labels": {keys::PLACEMENT_NAME: "other"}}});
     fixture.change(&Hub, TableId::HubInstances, NS, "web-0", &edit);
-    assert_eq!(settle(&mut fixture), ["hub: apply instances web-0: write_back"]);
+    assert_eq!(settle(&mut fixture), ["hub: patch instances web-0: write_back"]);
 }
 
 /// The write-backs of another location of the city are left behind when the deployment has moved from there to here; those
@@ -331,7 +331,7 @@ fn a_name_that_another_holds_is_left_alone_or_freed_by_whose_it_is() {
     };
     assert_eq!(
         words(&[*effect]),
-        ["hub: apply instances web-0: write_back"],
+        ["hub: patch instances web-0: write_back"],
         "it is taken over"
     );
     let going = json!({"metadata": {"deletionTimestamp": "2026-05-04T10:00:00Z"}});
@@ -356,7 +356,7 @@ fn the_named_cell_replaces_what_another_has_written_in_place() {
     let WriteBackDecision::Write(effect, Written::Object(_)) = over_in(named("dfw-1"), &sister) else {
         panic!()
     };
-    let Write::Apply { body: made, .. } = &effect.write else {
+    let Write::Update { body: made, .. } = &effect.write else {
         panic!("{effect:?}")
     };
     let of = &made["metadata"];

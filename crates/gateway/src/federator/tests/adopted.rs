@@ -152,7 +152,9 @@ impl World {
                     }
                     Write::Delete { uid, .. } => format!("delete {uid}"),
                     Write::Apply { .. } => "apply".to_owned(),
-                    Write::Replace { .. } | Write::DeleteNamed => panic!("by name alone"),
+                    Write::Update { .. } | Write::Replace { .. } | Write::DeleteNamed => {
+                        panic!("by name alone")
+                    }
                 },
             ),
         }

@@ -156,6 +156,7 @@ impl World {
             let written = match effect.write {
                 Write::Merge { patch: body }
                 | Write::Apply { body, .. }
+                | Write::Update { body, .. }
                 | Write::Create { body }
                 | Write::Replace { body } => body,
                 Write::Delete { uid, .. } => json!({"uid": uid}),

@@ -299,7 +299,10 @@ fn one(action: Action) -> Effect {
 fn patch(effect: &Effect) -> &Value {
     match &effect.write {
         Write::Merge { patch } => patch,
-        Write::Apply { body, .. } | Write::Create { body } | Write::Replace { body } => body,
+        Write::Apply { body, .. }
+        | Write::Update { body, .. }
+        | Write::Create { body }
+        | Write::Replace { body } => body,
         delete @ (Write::Delete { .. } | Write::DeleteNamed) => panic!("{delete:?}"),
     }
 }

@@ -77,12 +77,12 @@ fn what_is_too_large_says_its_size_if_that_is_known() {
 }
 
 #[test]
-fn a_spec_is_applied_and_labels_are_mended() {
+fn a_spec_is_updated_and_labels_are_mended() {
     let mut w = write_back();
     w["spec"]["more"] = json!(1);
     let p = projection("u-source");
     let made = effects(decide(&snapshot(Some(&w), Some(&p)), &LENIENT));
-    assert!(matches!(made[0].write, Write::Apply { .. }), "{made:?}");
+    assert!(matches!(made[0].write, Write::Update { .. }), "{made:?}");
     let mut edited = p;
     edited["metadata"]["labels"][keys::INSTANCE_CITY_CODE] = json!("LHR");
     let made = effects(decide(&snapshot(Some(&write_back()), Some(&edited)), &LENIENT));
