@@ -14,7 +14,6 @@ use std::time::Duration;
 
 const SEEDS: u64 = 5;
 const INSTANCES: u32 = 20;
-const MINUTE: Duration = Duration::from_mins(1);
 
 /// Brings Instances up that all wait for quota, network and a companion, which come at the same moment, and says how often
 /// one controller took a gate off while another did.
@@ -24,7 +23,6 @@ async fn collisions(seed: u64) -> usize {
         .latency(Some(Duration::from_millis(1)..=Duration::from_millis(40)));
     rig.start();
     CreateWith("web", 0).apply(&rig);
-    rest(MINUTE).await;
     let scale = json!({"minReplicas": INSTANCES, "instanceManagementPolicy": "Parallel"});
     rig.hub
         .merge(

@@ -225,10 +225,16 @@ fn rollout_hold(
     block.or_else(paused).or_else(unavailable)
 }
 
+/// True if no Instance needs to wait for the deployment's network.
+fn is_network_done(snapshot: &DeploymentSnapshot) -> bool {
+    let network = snapshot.network.as_ref();
+    !snapshot.settings.networking || network.is_some_and(|of| of.state == NetworkState::Ready)
+}
+
 /// Scheduling gates of new Instances, in order.
 fn new_gates(snapshot: &DeploymentSnapshot, spec: &Spec) -> Vec<&'static str> {
     let gates = [
-        (snapshot.settings.networking, gates::NETWORK),
+        (!is_network_done(snapshot), gates::NETWORK),
         (true, gates::QUOTA),
         (snapshot.settings.data && spec.references, gates::REFERENCED_DATA),
     ];
@@ -293,9 +299,7 @@ fn delete_reason(why: StepReason) -> WriteReason {
 
 /// Changes of live Instances in place: the Network gate, the location, suspension.
 fn in_place_writes(snapshot: &DeploymentSnapshot, steps: &[Step]) -> Vec<Effect> {
-    let network = snapshot.network.as_ref();
-    let network_done =
-        !snapshot.settings.networking || network.is_some_and(|of| of.state == NetworkState::Ready);
+    let network_done = is_network_done(snapshot);
     // An Instance that this reconcile writes has another version afterwards.
     let written = |known: &KnownInstance| {
         let mut now = steps

@@ -2,9 +2,10 @@
 
 use super::{NetworkState, interface_of, is_same_place, of_deployment};
 use crate::{
+    deployment,
     index::tables::TableId,
     settings::Settings,
-    testing::{Fixture, NS, condition, deployment, instance, settings, words},
+    testing::{Fixture, NS, body, condition, deployment, instance, now, settings, words},
 };
 use fedgate_api::LocationReference;
 use fedgate_engine::key::Plane::Cell;
@@ -292,4 +293,26 @@ fn a_claim_fits_by_class_family_context_and_place_and_under_any_name() {
         // Our own name is held.
         check(&given(&patch, "ctx-0"), &[], &NetworkState::Pending);
     }
+}
+
+#[test]
+fn an_instance_that_is_made_when_the_network_is_ready_has_no_gate_for_it() {
+    let gates = |fixture: &Fixture| {
+        let key = TableId::Deployments.key(NS, "web");
+        let snapshot = deployment::observe::observe(&fixture.context, &key).unwrap();
+        let writes = deployment::decide::decide(&snapshot, now()).writes;
+        let made = writes
+            .iter()
+            .find(|effect| effect.target.name == "web-0")
+            .unwrap();
+        body(made)["spec"]["controller"]["schedulingGates"].clone()
+    };
+    assert_eq!(gates(&nothing()), json!([{"name": "Network"}, {"name": "Quota"}]));
+    let mut fixture = up();
+    assert_eq!(gates(&fixture), json!([{"name": "Quota"}]));
+    // An interface that the template gets has no network yet.
+    let two = json!({"spec": {"template": {"spec": {"networkInterfaces": [
+        {"network": {"name": "default"}}, {"network": {"name": "other"}}]}}}});
+    fixture.change(&Cell, TableId::Deployments, NS, "web", &two);
+    assert_eq!(gates(&fixture), json!([{"name": "Network"}, {"name": "Quota"}]));
 }
