@@ -114,6 +114,6 @@ pub(crate) fn round(value: f64) -> f64 {
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     let parent = path.parent().unwrap_or(path);
     std::fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
-    let text = serde_json::to_string_pretty(value).context("write figures as JSON")?;
+    let text = serde_json::to_string(value).context("write figures as JSON")?;
     std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
