@@ -1,7 +1,10 @@
-//! The pages of docs/reference are what the executable, the types and the metrics say. `make docs` writes them anew.
+//! The pages of docs/reference are what the executable, the types and the metrics say, and docs/performance.md shows what the benches
+//! measured. `make docs` writes them anew.
 
 // Helpers of tests fail by panicking, as tests do.
 #![allow(clippy::unwrap_used)]
+
+mod performance;
 
 use clap::CommandFactory;
 use fedgate::commands::{self, DeveloperCommand};

@@ -1,0 +1,129 @@
+//! Tables of docs/performance.md.
+
+use serde_json::Value;
+use std::fmt::Write;
+
+/// The document with the table of a bench between its marks, `<!-- planes -->` and `<!-- /planes -->`.
+pub(crate) fn replaced(document: &str, bench: &str, results: &Value) -> String {
+    let (begin, end) = (format!("<!-- {bench} -->\n"), format!("<!-- /{bench} -->"));
+    let (before, rest) = document.split_once(&begin).unwrap();
+    let (_, after) = rest.split_once(&end).unwrap();
+    format!("{before}{begin}{}{end}{after}", table(results))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// A number with three significant digits.
+fn number(value: &Value) -> String {
+    let value = value.as_f64().unwrap();
+    let digits = match value.abs() {
+        v if v >= 100.0 || v.fract() == 0.0 => 0,
+        v if v >= 10.0 => 1,
+        v if v >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+/// Median with least and most value.
+fn spread(of: &Value) -> String {
+    if of.is_null() {
+        return "–".to_owned();
+    }
+    let [median, least, most] = ["median", "least", "most"].map(|name| number(&of[name]));
+    if least == most {
+        median
+    } else {
+        format!("{median} ({least}–{most})")
+    }
+}
+
+/// The bar of a figure, and in how many runs it holds.
+fn bar(figure: &Value) -> [String; 2] {
+    if figure["bar"] == "none" {
+        return ["–", "–"].map(str::to_owned);
+    }
+    let held = format!("{} of {}", figure["held"], figure["runs"]);
+    let held = if figure["holds"] == true {
+        held
+    } else {
+        format!("**{held}**")
+    };
+    [text(&figure["bar"]).to_owned(), held]
+}
+
+/// Where, when and of what a bench has measured.
+fn origin(results: &Value) -> String {
+    let (machine, runs) = (&results["machine"], results["runs"].as_array().unwrap());
+    let loads = runs.iter().filter_map(|run| run["load"][0].as_f64());
+    let planes = match text(&runs[0]["planes"]) {
+        "none" => String::new(),
+        planes => format!(", {planes}"),
+    };
+    format!(
+        "{} at {}{}: median (least–most) of {} runs; {} cores ({}), {}{planes}; load before a run at most {:.1}.\n\n",
+        text(&results["date"]).split('T').next().unwrap_or_default(),
+        &text(&results["commit"])[..8],
+        if results["changed"] == true {
+            " with changes"
+        } else {
+            ""
+        },
+        runs.len(),
+        machine["cores"],
+        text(&machine["cpu"]),
+        text(&results["versions"]["rustc"]),
+        loads.fold(0.0, f64::max),
+    )
+}
+
+fn table(results: &Value) -> String {
+    let figures = results["figures"].as_array().unwrap();
+    let has_bare = figures.iter().any(|figure| !figure["bare"].is_null());
+    let (columns, line) = if has_bare {
+        (" bare client | ratio |", "---|---|")
+    } else {
+        ("", "")
+    };
+    let mut out = origin(results);
+    writeln!(
+        out,
+        "| figure | value |{columns} bar | holds |\n|---|---|{line}---|---|"
+    )
+    .unwrap();
+    let (requests, others): (Vec<_>, Vec<_>) = figures
+        .iter()
+        .partition(|of| text(&of["name"]).starts_with("P6 "));
+    for figure in others {
+        let beside = if has_bare {
+            format!(" {} | {} |", spread(&figure["bare"]), spread(&figure["ratio"]))
+        } else {
+            String::new()
+        };
+        let (name, value, unit) = (
+            text(&figure["name"]),
+            spread(&figure["value"]),
+            text(&figure["unit"]),
+        );
+        let [limit, held] = bar(figure);
+        let value = format!("{value} {unit}");
+        writeln!(
+            out,
+            "| {name} | {} |{beside} {limit} | {held} |",
+            value.trim_end()
+        )
+        .unwrap();
+    }
+    if !requests.is_empty() {
+        let kept = requests.iter().filter(|of| of["held"] == of["runs"]).count();
+        let all = requests.len();
+        writeln!(
+            out,
+            "\nP6: of {all} counts of requests, {kept} were as in the contract in each run."
+        )
+        .unwrap();
+    }
+    out
+}
