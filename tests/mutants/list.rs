@@ -398,7 +398,7 @@ mutants! {
             "call.endpoint == Endpoint::Status || exact.drops_undeclared" => "true",
             "engine/executor::tests::a_status_or_a_view_with_a_field_that_the_schema_lacks_is_written_without_it";
         update_leaves_what_another_has_added:
-            "let object = self.send(call, merge(api, call, body)).await?;\n                self.made_exact(api, call, object, body, exact).await?" => "self.send(call, merge(api, call, body)).await?",
+            "let object = self.send(call, merge(api, call, body)).await?;\n                self.made_exact(api, call, (object, None), body, exact).await?" => "self.send(call, merge(api, call, body)).await?",
             "engine/executor::tests::an_update_is_one_merge_patch_and_another_one_for_what_it_leaves";
         read_while_not_leader:
             "self.may_write(call).and_then(|()| self.api(call))" => "self.api(call)",

@@ -58,12 +58,8 @@ fn bar(figure: &Value) -> [String; 2] {
 fn origin(results: &Value) -> String {
     let (machine, runs) = (&results["machine"], results["runs"].as_array().unwrap());
     let loads = runs.iter().filter_map(|run| run["load"][0].as_f64());
-    let planes = match text(&runs[0]["planes"]) {
-        "none" => String::new(),
-        planes => format!(", {planes}"),
-    };
     format!(
-        "{} at {}{}: median (least–most) of {} runs; {} cores ({}), {}{planes}; load before a run at most {:.1}.\n\n",
+        "{} at {}{}: median (least–most) of {} runs; {} cores ({}), {}, {}; load before a run at most {:.1}.\n\n",
         text(&results["date"]).split('T').next().unwrap_or_default(),
         &text(&results["commit"])[..8],
         if results["changed"] == true {
@@ -75,53 +71,24 @@ fn origin(results: &Value) -> String {
         machine["cores"],
         text(&machine["cpu"]),
         text(&results["versions"]["rustc"]),
+        text(&runs[0]["planes"]),
         loads.fold(0.0, f64::max),
     )
 }
 
 fn table(results: &Value) -> String {
-    let figures = results["figures"].as_array().unwrap();
-    let has_bare = figures.iter().any(|figure| !figure["bare"].is_null());
-    let (columns, line) = if has_bare {
-        (" bare client | ratio |", "---|---|")
-    } else {
-        ("", "")
-    };
     let mut out = origin(results);
-    writeln!(
-        out,
-        "| figure | value |{columns} bar | holds |\n|---|---|{line}---|---|"
-    )
-    .unwrap();
-    let (requests, others): (Vec<_>, Vec<_>) = figures
-        .iter()
-        .partition(|of| text(&of["name"]).starts_with("P6 "));
-    for figure in others {
-        let beside = if has_bare {
-            format!(" {} | {} |", spread(&figure["bare"]), spread(&figure["ratio"]))
-        } else {
-            String::new()
-        };
-        let (name, value, unit) = (
-            text(&figure["name"]),
-            spread(&figure["value"]),
-            text(&figure["unit"]),
-        );
+    out.push_str("| figure | value | bare client | ratio | bar | holds |\n|---|---|---|---|---|---|\n");
+    for figure in results["figures"].as_array().unwrap() {
+        let value = format!("{} {}", spread(&figure["value"]), text(&figure["unit"]));
         let [limit, held] = bar(figure);
-        let value = format!("{value} {unit}");
         writeln!(
             out,
-            "| {name} | {} |{beside} {limit} | {held} |",
-            value.trim_end()
-        )
-        .unwrap();
-    }
-    if !requests.is_empty() {
-        let kept = requests.iter().filter(|of| of["held"] == of["runs"]).count();
-        let all = requests.len();
-        writeln!(
-            out,
-            "\nP6: of {all} counts of requests, {kept} were as in the contract in each run."
+            "| {} | {} | {} | {} | {limit} | {held} |",
+            text(&figure["name"]),
+            value.trim_end(),
+            spread(&figure["bare"]),
+            spread(&figure["ratio"]),
         )
         .unwrap();
     }

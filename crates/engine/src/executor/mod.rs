@@ -258,7 +258,7 @@ impl Executor {
             Write::Apply { body, exact } => self.apply(api, call, body, exact).await?,
             Write::Update { body, exact } => {
                 let object = self.send(call, merge(api, call, body)).await?;
-                self.made_exact(api, call, object, body, exact).await?
+                self.made_exact(api, call, (object, None), body, exact).await?
             }
             Write::Merge { patch } => self.send(call, merge(api, call, patch)).await?,
             Write::Delete { .. } | Write::DeleteNamed => {
@@ -399,31 +399,28 @@ impl Executor {
             });
             answer
         };
-        let (object, refusal) = match self.send(call, request).await {
+        let answer = match self.send(call, request).await {
             Err(failure) if is_merged => {
                 let get = Call { verb: "get", ..call };
                 (self.send(get, api.get(&call.target.name)).await?, Some(failure))
             }
             answer => (answer?, None),
         };
-        match refusal {
-            Some(failure) if diff::exact_patch(&object.object, body, exact).is_none() => Err(failure),
-            _ => self.made_exact(api, call, object, body, exact).await,
-        }
+        self.made_exact(api, call, answer, body, exact).await
     }
 
-    /// Removes what a write has left in the fields that must be exact.
+    /// Removes what a write has left in the fields that must be exact. A write that was refused stays so where they are exact.
     async fn made_exact(
         &self,
         api: &Api<LenientObject>,
         call: Call<'_>,
-        object: LenientObject,
+        (object, refusal): (LenientObject, Option<Failure>),
         body: &Value,
         exact: &ExactFields,
     ) -> Result<LenientObject, Failure> {
         match diff::exact_patch(&object.object, body, exact) {
             Some(patch) => Box::pin(self.send(call, merge(api, call, &patch))).await,
-            None => Ok(object),
+            None => refusal.map_or(Ok(object), Err),
         }
     }
 
