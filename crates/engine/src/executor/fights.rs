@@ -2,6 +2,7 @@
 //! reverting it.
 
 use crate::{
+    diff::Digest,
     plan::{Endpoint, Target},
     random::{HashMap, Random},
 };
@@ -18,7 +19,7 @@ const LIMIT: usize = 4_096;
 /// The last write to each object, stored as hashes.
 #[derive(Debug, Default)]
 pub(super) struct FightDetector {
-    last: Mutex<HashMap<u64, (u64, Instant)>>,
+    last: Mutex<HashMap<u64, (Digest, Instant)>>,
 }
 
 /// The part of an object that a write changes: `status`, `metadata`, or `payload` for the rest.
@@ -31,6 +32,20 @@ pub(super) fn field_group(endpoint: Endpoint, body: &Value) -> &'static str {
     }
 }
 
+/// The content of a body, which a precondition is not.
+fn content(body: &Value) -> Digest {
+    let metadata = body["metadata"].as_object().into_iter().flatten();
+    let of_metadata = metadata.filter(|(field, _)| *field != "resourceVersion");
+    let roots = body.as_object().into_iter().flatten();
+    let roots = roots.filter(|(root, _)| *root != "metadata");
+    let roots = roots.fold(Digest::default(), |all, (root, value)| {
+        all.with(&(root, Digest::of(value)))
+    });
+    of_metadata.fold(roots, |all, (field, value)| {
+        all.with(&("metadata", field, Digest::of(value)))
+    })
+}
+
 fn object(target: &Target) -> u64 {
     Random.hash_one((&target.plane, target.kind(), &target.namespace, &target.name))
 }
@@ -38,12 +53,7 @@ fn object(target: &Target) -> u64 {
 impl FightDetector {
     /// Records a write; true if it repeats the last write to this object within the window.
     pub(super) fn repeats(&self, target: &Target, body: &Value) -> bool {
-        let mut body = body.clone();
-        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-            // A precondition, not content.
-            metadata.remove("resourceVersion");
-        }
-        let content = Random.hash_one(body.to_string());
+        let content = content(body);
         let now = Instant::now();
         let mut last = self.last.lock();
         if last.len() >= LIMIT {
