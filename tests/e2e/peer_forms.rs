@@ -158,12 +158,15 @@ async fn a92_a_field_that_the_hub_does_not_declare_is_refused_by_its_path(case: 
         .await
         .expect("it is installed");
     let older = without_location(&ours, "/properties/spec/properties/template/properties/spec");
-    let federated = async |said: &str, fits: fn(&Value) -> bool| {
+    let is_federated = async |name: &str, said: &str, fits: fn(&Value) -> bool| {
         let fits = move |object: &Value| condition(object, "Federated").is_some_and(fits);
         let (project, ns) = (&case.project, &case.ns);
-        project
-            .sees(&DEPLOYMENT, ns, "api", said, seconds(60), fits)
-            .await;
+        project.sees(&DEPLOYMENT, ns, name, said, seconds(60), fits).await;
+    };
+    let federated = async |said: &str, fits: fn(&Value) -> bool| is_federated("api", said, fits).await;
+    let is_refused_by_path: fn(&Value) -> bool = |c| {
+        let message = c["message"].as_str().unwrap_or_default();
+        c["reason"] == "HubRefused" && message.contains("unknown field \"spec.template.spec.location\"")
     };
     let locate = async |location: Value| {
         let spec = json!({"spec": {"template": {"spec": {"location": location}}}});
@@ -177,13 +180,17 @@ async fn a92_a_field_that_the_hub_does_not_declare_is_refused_by_its_path(case: 
             let before = case.copy("api").await;
 
             locate(json!({"name": "us-south-1"})).await;
-            federated("names the path", |c| {
-                let message = c["message"].as_str().unwrap_or_default();
-                c["reason"] == "HubRefused" && message.contains(".spec.template.spec.location")
-            })
-            .await;
+            federated("names the path", is_refused_by_path).await;
             let copy = case.copy("api").await;
             assert_eq!(copy["spec"], before["spec"], "the copy keeps its last spec");
+
+            // A new copy is refused as a change is, instead of losing the field.
+            let mut born = objects::deployment("born", "DFW");
+            born["spec"]["template"]["spec"]["location"] = json!({"name": "us-south-1"});
+            case.create(&DEPLOYMENT, born).await;
+            is_federated("born", "names the path", is_refused_by_path).await;
+            assert!(case.hub.get(&DEPLOYMENT, &case.hub_ns, "born").await.is_none());
+            case.project.delete(&DEPLOYMENT, &case.ns, "born").await;
 
             // The rest of its life goes on: a status still returns, and an end is one.
             case.dfw.run(&case.hub_ns, "api", 0).await;

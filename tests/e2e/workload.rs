@@ -16,6 +16,7 @@ trials![
     workload_at_a_location_has_a_deployment_that_names_it_alone,
     #[core]
     workload_becomes_deployments_and_rolls_up,
+    workload_edit_is_one_change_of_its_deployment,
     #[core]
     workload_deletion_takes_all_along,
     workload_that_does_not_decode_is_quarantined,
@@ -137,6 +138,44 @@ async fn workload_becomes_deployments_and_rolls_up(case: Case) {
             |o| o["status"]["deployments"] == 1,
         )
         .await;
+}
+
+async fn workload_edit_is_one_change_of_its_deployment(case: Case) {
+    let with = |variable: &str| {
+        let mut workload = objects::workload("shop", &["DFW"]);
+        workload["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["env"] =
+            json!([{"name": variable, "value": "x"}]);
+        workload
+    };
+    case.create(&WORKLOAD, with("OLD")).await;
+    let names = |deployment: &Value| {
+        let containers = &deployment["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"];
+        containers[0]["env"].as_array().map_or_else(Vec::new, |env| {
+            env.iter().map(|variable| variable["name"].clone()).collect()
+        })
+    };
+    case.dfw.deployment(&case.hub_ns, "shop-main-dfw").await;
+    let (project, ns) = (&case.project, &case.ns);
+    let made = project
+        .exists(&DEPLOYMENT, ns, "shop-main-dfw", seconds(30))
+        .await;
+    assert_eq!(names(&made), ["OLD"]);
+    // A deployment that had both for a moment would be rolled out twice.
+    case.merge(&WORKLOAD, "shop", json!({"spec": with("NEW")["spec"]}))
+        .await;
+    let is_new = move |deployment: &Value| names(deployment) == ["NEW"];
+    let edited = project
+        .sees(
+            &DEPLOYMENT,
+            ns,
+            "shop-main-dfw",
+            "has the new variable alone",
+            seconds(30),
+            is_new,
+        )
+        .await;
+    let generation = |deployment: &Value| deployment["metadata"]["generation"].as_i64().unwrap();
+    assert_eq!(generation(&edited), generation(&made) + 1);
 }
 
 async fn workload_deletion_takes_all_along(case: Case) {

@@ -42,7 +42,7 @@ async fn hangs(plane: &str, resource: &str) {
     rig.start();
     rest(Duration::from_secs(1)).await;
     let announced = "Patch p workloaddeployments far";
-    let carried = "Apply hub workloaddeployments";
+    let carried = "Patch hub workloaddeployments";
     let mut found = written(&rig);
     found.sort();
     assert_eq!(found, [format!("{carried} web"), announced.to_owned()]);

@@ -171,7 +171,7 @@ fn a_creation_without_an_answer_leaves_no_policy() {
             rest(STEP).await;
             let lost = Rule::new(When::Always, fault)
                 .plane(HUB)
-                .verb(Verb::Apply)
+                .verb(Verb::Create)
                 .kind("workloaddeployments");
             let lost = rig.simulator.faults().add(lost);
             Create("p", "default", "web", "DFW", 1).apply(&mut rig);

@@ -234,7 +234,7 @@ fn a_copy_that_fails_for_a_minute_is_reported_without_the_servers_words() {
         // Every other write fails, so that the hub itself does not count as down.
         let rule = Rule::new(When::Always, Fault::Internal)
             .plane(HUB)
-            .verb(Verb::Apply)
+            .verb(Verb::Patch)
             .kind("workloaddeployments");
         let rule = rig.simulator.faults().add(rule);
         Scale("p", "default", all[0], 2).apply(&mut rig);
@@ -263,7 +263,7 @@ fn a_missing_right_on_the_hub_is_named() {
         rest(SETTLED).await;
         let rule = Rule::new(When::Always, Fault::Forbidden)
             .plane(HUB)
-            .verb(Verb::Apply)
+            .verb(Verb::Patch)
             .kind("workloaddeployments");
         let rule = rig.simulator.faults().add(rule);
         Scale("p", "default", all[0], 2).apply(&mut rig);

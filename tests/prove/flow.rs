@@ -26,7 +26,7 @@ fn copies_written(rig: &Rig, prefix: &str) -> usize {
     let copies = entries.iter().filter(|e| {
         &*e.user == GATEWAY
             && &*e.plane == HUB
-            && e.verb == Verb::Apply
+            && matches!(e.verb, Verb::Create | Verb::Patch)
             && &*e.resource == "workloaddeployments"
             && e.name.starts_with(prefix)
     });

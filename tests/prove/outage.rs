@@ -189,23 +189,26 @@ fn a_right_that_is_missing_is_asked_for_once_in_a_while_however_many_need_it() {
         rig.start();
         Create("p", "default", "web", "DFW", 1).apply(&mut rig);
         rest(SETTLED).await;
-        let copies = Rule::new(When::Always, Fault::Forbidden)
-            .plane(HUB)
-            .user(GATEWAY)
-            .verb(Verb::Apply)
-            .kind("workloaddeployments");
-        let refusal = rig.simulator.faults().add(copies);
+        let refusals = [Verb::Create, Verb::Patch].map(|verb| {
+            let copies = Rule::new(When::Always, Fault::Forbidden)
+                .plane(HUB)
+                .user(GATEWAY)
+                .verb(verb)
+                .kind("workloaddeployments");
+            rig.simulator.faults().add(copies)
+        });
         for n in 0..300 {
             Create("p", "default", format!("d{n}").leak(), "DFW", 0).apply(&mut rig);
         }
         Scale("p", "default", "web", 2).apply(&mut rig);
         rest(OUTAGE).await;
-        let asked = rig.simulator.faults().hits(refusal);
-        println!("asked {asked} times for what is refused");
+        let [creations, changes] = refusals.map(|refusal| rig.simulator.faults().hits(refusal));
+        println!("asked {creations} and {changes} times for what is refused");
         assert!(
-            (100..=130).contains(&asked),
+            (100..=130).contains(&creations),
             "once in 5 s, and those under way at the first refusals"
         );
+        assert!((1..=130).contains(&changes), "one object alone backs off");
         let lines = wrong(&rig);
         assert!(lines.len() > 300, "{lines:?}");
         let told = rig.gateway().describe();
@@ -213,7 +216,10 @@ fn a_right_that_is_missing_is_asked_for_once_in_a_while_however_many_need_it() {
         let hub = planes.find(|plane| plane["plane"] == HUB).unwrap();
         assert_eq!(
             hub["missingRights"],
-            json!(["patch workloaddeployments.compute.datumapis.com"])
+            json!([
+                "create workloaddeployments.compute.datumapis.com",
+                "patch workloaddeployments.compute.datumapis.com"
+            ])
         );
         assert_eq!(
             rig.gateway()

@@ -65,7 +65,7 @@ fn a_pause_that_the_hub_refuses_is_said_once_and_tried_again() {
         rest(SETTLED).await;
         let rule = Rule::new(When::Always, Fault::Internal)
             .plane(HUB)
-            .verb(Verb::Apply)
+            .verb(Verb::Patch)
             .kind("workloaddeployments");
         let rule = rig.simulator.faults().add(rule);
         Suspend("p", "default", "web", true).apply(&mut rig);

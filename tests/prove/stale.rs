@@ -226,11 +226,11 @@ fn an_edit_that_overtakes_the_answer_to_a_write_is_not_taken_for_the_servers_own
         rest(STEP).await;
         rig.simulator
             .faults()
-            .add(slowly(HUB, Verb::Apply, "workloaddeployments"));
+            .add(slowly(HUB, Verb::Patch, "workloaddeployments"));
         rig.simulator.log().clear();
         Scale("p", "default", "web", 2).apply(&mut rig);
         rest(Duration::from_millis(50)).await;
-        assert!(asked(&rig, Verb::Apply, "workloaddeployments"));
+        assert!(asked(&rig, Verb::Patch, "workloaddeployments"));
         EditCopy("web").apply(&mut rig);
         rest(Duration::from_millis(50)).await;
         rig.simulator.faults().clear();

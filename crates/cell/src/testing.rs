@@ -231,7 +231,7 @@ impl Fixture {
         let (plane, table, name) = (&target.plane, table.unwrap(), target.name.as_str());
         let had = self.get(plane, table, namespace, name).cloned();
         match (&effect.write, had) {
-            (Write::Create { body }, None) => {
+            (Write::Create { body, .. }, None) => {
                 self.has(plane, table, body.clone());
             }
             (Write::Create { .. }, Some(_)) => panic!("{target:?} is there already"),
@@ -242,6 +242,9 @@ impl Fixture {
             ) => {
                 holds(&patch["metadata"], &object["metadata"]);
                 let before = object["spec"].clone();
+                if matches!(effect.write, Write::Update { .. }) {
+                    object["spec"] = Value::Null;
+                }
                 match effect.endpoint {
                     Endpoint::Main => {
                         let mut patch = patch.clone();
@@ -359,7 +362,7 @@ pub(crate) fn words(effects: &[Effect]) -> Vec<String> {
 /// The body or patch of an effect, without its preconditions.
 pub(crate) fn body(effect: &Effect) -> Value {
     let mut body = match &effect.write {
-        Write::Create { body }
+        Write::Create { body, .. }
         | Write::Replace { body }
         | Write::Apply { body, .. }
         | Write::Update { body, .. } => body.clone(),

@@ -49,7 +49,7 @@ pub fn delete(target: Target, uid: &str, resource_version: Option<String>, reaso
 
 /// The creation of an object.
 pub fn create(target: Target, body: Value, reason: WriteReason) -> Effect {
-    Effect::main(target, Write::Create { body }, reason)
+    Effect::main(target, Write::create(body), reason)
 }
 
 /// The row of an object that was read, with its digest.

@@ -2,12 +2,9 @@
 //! another.
 
 use super::{plan::ExactFields, random::Random};
-use kube::core::DynamicObject;
+use kube::core::{DynamicObject, ObjectMeta};
 use serde_json::{Map, Value, json};
-use std::{
-    collections::BTreeSet,
-    hash::{BuildHasher, Hash, Hasher},
-};
+use std::hash::{BuildHasher, Hash, Hasher};
 
 /// A digest of a value to compare, valid only within this process. No tenant knows its key, so no tenant can prepare
 /// two values with one digest.
@@ -88,36 +85,10 @@ pub fn is_payload(root: &str) -> bool {
 
 /// The merge patch that makes the fields named by `exact` equal to `wanted`; `None` if they are equal.
 pub fn exact_patch(live: &DynamicObject, wanted: &Value, exact: &ExactFields) -> Option<Value> {
-    let had = live.metadata.annotations.as_ref();
-    let stale: Map<String, Value> = exact
-        .absent_annotations
-        .iter()
-        .filter(|key| had.is_some_and(|had| had.contains_key(*key)))
-        .map(|key| (key.clone(), Value::Null))
-        .collect();
-    let mut patch = roots_patch(&live.data, wanted, exact);
-    if patch.is_empty() && stale.is_empty() {
-        return None;
-    }
-    let mut metadata = Map::new();
-    metadata.insert("uid".into(), json!(live.metadata.uid));
-    if !stale.is_empty() {
-        metadata.insert("annotations".into(), Value::Object(stale));
-    }
-    patch.insert("metadata".into(), Value::Object(metadata));
-    Some(Value::Object(patch))
-}
-
-fn roots_patch(live: &Value, wanted: &Value, exact: &ExactFields) -> Map<String, Value> {
-    let ExactFields { roots, tolerated, .. } = exact;
-    let payload = [live, wanted]
-        .into_iter()
-        .filter(|_| exact.payload)
-        .flat_map(|v| v.as_object().into_iter().flat_map(Map::keys))
-        .filter(|root| is_payload(root));
+    let ExactFields { roots, tolerated } = exact;
     let mut patch = Map::new();
-    for root in roots.iter().chain(payload).collect::<BTreeSet<_>>() {
-        let change = match (live.get(root), wanted.get(root)) {
+    for root in roots {
+        let change = match (live.data.get(root), wanted.get(root)) {
             (Some(live), Some(wanted)) => {
                 let mut inner = merge_patch(live, wanted);
                 if let Some(Value::Object(inner)) = &mut inner {
@@ -132,7 +103,66 @@ fn roots_patch(live: &Value, wanted: &Value, exact: &ExactFields) -> Map<String,
         };
         patch.extend(change.map(|change| (root.clone(), change)));
     }
-    patch
+    of_object(live, patch)
+}
+
+/// The merge patch that removes the root fields that `wanted` lacks, but for metadata and status; `None` if there is none.
+pub fn other_roots(live: &DynamicObject, wanted: &Value) -> Option<Value> {
+    let roots = live.data.as_object().into_iter().flat_map(Map::keys);
+    let others = roots.filter(|root| is_payload(root) && wanted.get(root).is_none());
+    of_object(live, others.map(|root| (root.clone(), Value::Null)).collect())
+}
+
+/// A merge patch of this object; `None` if it is empty.
+fn of_object(live: &DynamicObject, mut patch: Map<String, Value>) -> Option<Value> {
+    if patch.is_empty() {
+        return None;
+    }
+    patch.insert("metadata".to_owned(), json!({"uid": live.metadata.uid}));
+    Some(Value::Object(patch))
+}
+
+/// The operations of the JSON patch of a [`Write::Update`](crate::plan::Write::Update) with this body.
+pub fn update_operations(body: &Value) -> Vec<Value> {
+    let mut operations = Vec::new();
+    for (field, value) in body["metadata"].as_object().into_iter().flatten() {
+        match (field.as_str(), value.as_object()) {
+            ("name" | "namespace", _) | ("labels" | "annotations", None) => {}
+            ("labels" | "annotations", Some(keys)) => {
+                for (key, value) in keys {
+                    let path = format!("/metadata/{field}/{}", key.replace('~', "~0").replace('/', "~1"));
+                    let is_removed = value.is_null();
+                    let value = if is_removed { &json!("") } else { value };
+                    operations.push(json!({"op": "add", "path": path, "value": value}));
+                    // The server refuses to remove a key that is absent.
+                    operations.extend(is_removed.then(|| json!({"op": "remove", "path": path})));
+                }
+            }
+            _ => operations.push(json!({"op": "add", "path": format!("/metadata/{field}"), "value": value})),
+        }
+    }
+    let roots = body.as_object().into_iter().flatten();
+    operations.extend(
+        roots
+            .filter(|(root, _)| is_payload(root))
+            .map(|(root, value)| json!({"op": "add", "path": format!("/{root}"), "value": value})),
+    );
+    operations
+}
+
+/// The operations that give an object the maps of labels and annotations that it lacks, if it still has this version.
+pub fn absent_maps(live: &DynamicObject) -> Vec<Value> {
+    let ObjectMeta {
+        labels,
+        annotations,
+        resource_version,
+        ..
+    } = &live.metadata;
+    let set = |field: &str, value: Value| json!({"op": "add", "path": format!("/metadata/{field}"), "value": value});
+    let version = Some(set("resourceVersion", json!(resource_version)));
+    let absent = [("labels", labels), ("annotations", annotations)]
+        .map(|(field, map)| map.is_none().then(|| set(field, json!({}))));
+    version.into_iter().chain(absent.into_iter().flatten()).collect()
 }
 
 #[cfg(test)]
@@ -181,7 +211,6 @@ mod tests {
         let tolerant = ExactFields {
             roots: vec!["spec".into()],
             tolerated: &[("left", Some("2"))],
-            ..ExactFields::default()
         };
         assert_eq!(exact_patch(&live, &wanted, &tolerant), None);
         let other = ExactFields {
@@ -198,22 +227,49 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_absent_goes_whoever_owns_it_and_costs_nothing_where_it_is_not() {
+    fn an_update_replaces_roots_and_leaves_what_others_have_in_the_metadata() {
+        let body = json!({"apiVersion": "x/v1", "kind": "X", "status": {"x": 1}, "spec": {"a": null},
+            "metadata": {"name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+                "labels": {"x.y/a~b": "1"}, "annotations": {"gone": null}}});
+        assert_eq!(
+            json!(update_operations(&body)),
+            json!([
+                {"op": "add", "path": "/metadata/annotations/gone", "value": ""},
+                {"op": "remove", "path": "/metadata/annotations/gone"},
+                {"op": "add", "path": "/metadata/labels/x.y~1a~0b", "value": "1"},
+                {"op": "add", "path": "/metadata/resourceVersion", "value": "7"},
+                {"op": "add", "path": "/metadata/uid", "value": "u"},
+                {"op": "add", "path": "/spec", "value": {"a": null}},
+            ])
+        );
+        let live = |metadata: Value| object(metadata, json!({}));
+        let version = json!({"op": "add", "path": "/metadata/resourceVersion", "value": "8"});
+        assert_eq!(
+            absent_maps(&live(json!({"resourceVersion": "8", "labels": {"a": "b"}}))),
+            [
+                version.clone(),
+                json!({"op": "add", "path": "/metadata/annotations", "value": {}})
+            ]
+        );
+        let both = json!({"resourceVersion": "8", "labels": {"a": "b"}, "annotations": {"a": "b"}});
+        assert_eq!(absent_maps(&live(both)), [version]);
+    }
+
+    #[test]
+    fn of_the_roots_that_an_update_lacks_only_metadata_and_status_stay() {
         let wanted = json!({"apiVersion": "x/v1", "kind": "X", "metadata": {}, "spec": {"x": 1}});
-        let exact = ExactFields::payload(vec!["suspended".into(), "error".into()]);
-        let live = object(
-            json!({"annotations": {"suspended": "true", "theirs": "y"}}),
-            json!({"spec": {"x": 1}, "extra": {"y": 2}, "status": {"z": 3}}),
+        let live = |data: Value| object(json!({"annotations": {"theirs": "y"}}), data);
+        assert_eq!(
+            other_roots(
+                &live(json!({"spec": {"y": 1}, "extra": {"y": 2}, "status": {"z": 3}})),
+                &wanted
+            ),
+            Some(json!({"metadata": {"uid": "u"}, "extra": null}))
         );
         assert_eq!(
-            exact_patch(&live, &wanted, &exact),
-            Some(json!({"metadata": {"uid": "u", "annotations": {"suspended": null}}, "extra": null}))
+            other_roots(&live(json!({"spec": {"x": 1}, "status": {"z": 3}})), &wanted),
+            None
         );
-        let live = object(
-            json!({"annotations": {"theirs": "y"}}),
-            json!({"spec": {"x": 1}, "status": {"z": 3}}),
-        );
-        assert_eq!(exact_patch(&live, &wanted, &exact), None);
     }
 
     fn object(mut metadata: Value, mut data: Value) -> DynamicObject {

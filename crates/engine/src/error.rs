@@ -207,7 +207,11 @@ fn shown(status: &kube::core::Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let mut text = String::new();
     for cause in causes.filter(|_| status.code == 422) {
-        let parts = [cause.field.as_str(), cause.reason.as_str()];
+        // Strict validation of a patch names the fields after the values of the whole object.
+        let strict = cause.message.rsplit_once("strict decoding error: ");
+        let unknown = strict.map(|(_, fields)| fields);
+        let unknown = unknown.filter(|text| cause.field == "patch" && text.starts_with("unknown field \""));
+        let parts = [cause.field.as_str(), unknown.unwrap_or(&cause.reason)];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         if !text.is_empty() && !parts.is_empty() {
             text.push_str(", ");
@@ -451,6 +455,27 @@ mod tests {
         let text = "env[0].value: Invalid value: …: too long";
         assert_eq!(invalid(&[("", "")]), text);
         assert_eq!(invalid(&[]), text);
+        let mut status = Status::failure("", "Invalid").with_code(422);
+        let object = r#"{"data":"hunter2","x":"strict decoding error: hunter3"}"#;
+        let message =
+            format!("Invalid value: {object:?}: strict decoding error: unknown field \"spec.more\"");
+        let cause = StatusCause {
+            field: "patch".to_owned(),
+            reason: "FieldValueInvalid".to_owned(),
+            message,
+        };
+        status.details = Some(StatusDetails {
+            causes: vec![cause],
+            name: "web".to_owned(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            retry_after_seconds: 0,
+        });
+        assert_eq!(
+            classify(&kube::Error::Api(status.boxed())).1,
+            "patch: unknown field \"spec.more\""
+        );
         let many = invalid(&vec![("spec.n", "FieldValueRequired"); 10_000]);
         assert_eq!(many.chars().count(), message::LENGTH);
     }

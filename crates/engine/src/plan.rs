@@ -62,6 +62,8 @@ pub enum Write {
     Create {
         /// The whole object.
         body: Value,
+        /// True if the server refuses the object because its definition lacks a field; otherwise it leaves the field out.
+        strict: bool,
     },
     /// PUT of the whole object, or POST where there is none: for a writer that may not read the object. Its right is `update`,
     /// not `patch`, because an API server that refuses a patch shows fields of the patched object in its answer.
@@ -77,13 +79,16 @@ pub enum Write {
         /// patch.
         exact: ExactFields,
     },
-    /// Merge patch of the fields of an object that fedgate has made by [`Write::Create`]: they belong to that request, so that an
-    /// apply would not remove one of them.
+    /// JSON patch of an object that fedgate has made by [`Write::Create`]. Its fields belong to that request, so that an apply would
+    /// not remove one of them.
     Update {
-        /// fedgate's fields; `metadata.uid` is a precondition.
+        /// Root fields, of which each replaces that of the object as a whole. Of the metadata, `uid` and `resourceVersion` are
+        /// preconditions, a label or annotation is removed if it is `null`, those of others stay, and owner references are
+        /// replaced. Root fields that the body
+        /// lacks are removed with one more request, but for metadata and status.
         body: Value,
-        /// Fields that must be exact: what the patch leaves there is removed with one more.
-        exact: ExactFields,
+        /// As of [`Write::Create`].
+        strict: bool,
     },
     /// JSON merge patch; its `metadata.uid` and `metadata.resourceVersion` are preconditions.
     Merge {
@@ -103,6 +108,12 @@ pub enum Write {
 }
 
 impl Write {
+    /// POST of an object; the server leaves out the fields that its definition of the kind lacks.
+    pub fn create(body: Value) -> Self {
+        let strict = false;
+        Self::Create { body, strict }
+    }
+
     /// DELETE of the object with this UID.
     pub fn delete(uid: &str) -> Self {
         Self::Delete {
@@ -136,13 +147,6 @@ pub struct ExactFields {
     /// Fields directly below a root that the server defaults: with the server's value they do not count as a
     /// difference.
     pub tolerated: &'static [ServerDefault],
-    /// True for every root field except metadata and status, regardless of its field manager.
-    pub payload: bool,
-    /// Annotations that must be absent, regardless of their field manager.
-    pub absent_annotations: Vec<String>,
-    /// True if fields that the server's definition of the kind lacks are left out: of a view, as of a status, the fields that the
-    /// server has are better than none. Otherwise the server refuses the apply.
-    pub drops_undeclared: bool,
 }
 
 /// A field that the server defaults: its name and its value as JSON; `None` for any value, if the field is immutable.
@@ -161,24 +165,6 @@ impl ExactFields {
     pub fn roots(roots: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             roots: roots.into_iter().map(Into::into).collect(),
-            ..Self::default()
-        }
-    }
-
-    /// Leaves out the fields that the server's definition of the kind lacks.
-    #[must_use]
-    pub fn dropping_undeclared(self) -> Self {
-        Self {
-            drops_undeclared: true,
-            ..self
-        }
-    }
-
-    /// The whole payload, without these annotations.
-    pub fn payload(absent_annotations: Vec<String>) -> Self {
-        Self {
-            payload: true,
-            absent_annotations,
             ..Self::default()
         }
     }

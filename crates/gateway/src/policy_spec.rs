@@ -119,7 +119,6 @@ pub fn exact_spec() -> ExactFields {
     ExactFields {
         roots: vec!["spec".to_owned()],
         tolerated: DEFAULTS,
-        ..ExactFields::default()
     }
 }
 

@@ -206,7 +206,7 @@ impl ClusterOfCell<'_> {
         match (&self.spec.topology, found) {
             (Some(topology), None) if !self.is_registered => {
                 let body = self.body(json!({}), &self.fields(topology));
-                Ok(Action::Write(Write::Create { body }))
+                Ok(Action::Write(Write::create(body)))
             }
             (_, None) => Err(self.missing("does not exist")),
             (Some(_), Some(found)) if !self.is_own(found) => {
@@ -456,7 +456,7 @@ mod tests {
         let body = body();
         assert_eq!(
             of(&spec).action(None).unwrap(),
-            Action::Write(Write::Create { body })
+            Action::Write(Write::Create { body, strict: false })
         );
         let registered = ClusterOfCell {
             is_registered: true,

@@ -357,7 +357,8 @@ impl<'a> Request<'a> {
 }
 
 fn carries_uid(body: &Value) -> bool {
-    !crate::meta::uid(body).is_empty()
+    let mut operations = body.as_array().into_iter().flatten();
+    !crate::meta::uid(body).is_empty() || operations.any(|operation| operation["path"] == "/metadata/uid")
 }
 
 fn json_body(body: &[u8]) -> Result<Value, Status> {

@@ -273,7 +273,9 @@ impl State {
             }
             merge::merge(&mut new, body);
         } else {
-            merge::patch(&mut new, body).map_err(|why| Status::plain(422, "Invalid", why))?;
+            // A server does not say why.
+            let words = "the server rejected our request due to an error in our request";
+            merge::patch(&mut new, body).map_err(|_| Status::plain(422, "Invalid", words))?;
         }
         target.check_body(&new)?;
         target.check_name(meta::name(&new))?;

@@ -369,7 +369,7 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
         "fedgate journal --context host -o wide",
         (
             0,
-            r"/hub +apply +workloaddeployments[^ ]* [^ ]+/web-us-dfw .* alpha +\d{4,}ms",
+            r"/hub +patch +workloaddeployments[^ ]* [^ ]+/web-us-dfw .* alpha +\d{4,}ms",
         ),
     ),
     (State::SlowerHub, "fedgate status", (0, WAITS)),
@@ -386,7 +386,7 @@ const OTHERWISE: &[(State, &str, Shown)] = &[
         "fedgate journal --context host -o wide",
         (
             0,
-            r"/hub +apply +workloaddeployments[^ ]* [^ ]+/web-us-dfw .* alpha +\d{4,}ms",
+            r"/hub +patch +workloaddeployments[^ ]* [^ ]+/web-us-dfw .* alpha +\d{4,}ms",
         ),
     ),
     (

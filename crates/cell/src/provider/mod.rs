@@ -266,7 +266,7 @@ async fn holder(ctx: &Context<'_>, basis: &Basis) -> Result<Option<Holder>, Fail
         if controller(&found, &mut Strings::default()).as_ref() != instance {
             return Ok(Some(Holder::Another));
         }
-        let Write::Create { body } = &effect.write else {
+        let Write::Create { body, .. } = &effect.write else {
             continue;
         };
         let uid = found.uid().unwrap_or_default();

@@ -33,7 +33,7 @@ use futures::{StreamExt, stream};
 pub use inspect::{Answer, Listed, Selector, at_member};
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, ValidationDirective},
     core::{DynamicObject, Request, TypeMeta},
 };
 use serde_json::Value;
@@ -43,6 +43,9 @@ use tokio::time::Instant;
 
 /// The field manager of every write (contract: federation.md §2.1).
 pub const FIELD_MANAGER: &str = "fedgate";
+
+/// The words with which an API server refuses a JSON patch that does not fit the object; it does not say why.
+const UNFIT: &str = "the server rejected our request due to an error in our request";
 
 /// Maximum number of independent writes in flight.
 const CONCURRENT_WRITES: usize = 16;
@@ -235,7 +238,11 @@ impl Executor {
 
     fn watch_for_fights(&self, target: &Target, endpoint: Endpoint, write: &Write) {
         match write {
-            Write::Apply { body, .. } | Write::Update { body, .. } | Write::Merge { patch: body } => {
+            // Only copies are created strictly. Pods and the like may come again under their names.
+            Write::Create { body, strict: true }
+            | Write::Apply { body, .. }
+            | Write::Update { body, .. }
+            | Write::Merge { patch: body } => {
                 if self.fights.repeats(target, body) {
                     self.surroundings
                         .fight_detected(target, field_group(endpoint, body));
@@ -253,13 +260,10 @@ impl Executor {
         write: &Write,
     ) -> Result<WriteResult, Failure> {
         let written = match write {
-            Write::Create { body } => self.create(api, call, body).await?,
+            Write::Create { body, strict } => self.create(api, call, body, *strict).await?,
             Write::Replace { body } => self.replace(api, call, body).await?,
             Write::Apply { body, exact } => self.apply(api, call, body, exact).await?,
-            Write::Update { body, exact } => {
-                let object = self.send(call, merge(api, call, body)).await?;
-                self.made_exact(api, call, (object, None), body, exact).await?
-            }
+            Write::Update { body, strict } => self.update(api, call, body, *strict).await?,
             Write::Merge { patch } => self.send(call, merge(api, call, patch)).await?,
             Write::Delete { .. } | Write::DeleteNamed => {
                 let mut params = DeleteParams::background();
@@ -359,13 +363,48 @@ impl Executor {
         api: &Api<LenientObject>,
         call: Call<'_>,
         body: &Value,
+        strict: bool,
     ) -> Result<LenientObject, Failure> {
         let call = Call {
             verb: "create",
             ..call
         };
+        if strict {
+            return self.send(call, create_strictly(api, body)).await;
+        }
         let object = call.whole(body)?;
         self.send(call, api.create(&creation(), &object)).await
+    }
+
+    async fn update(
+        &self,
+        api: &Api<LenientObject>,
+        call: Call<'_>,
+        body: &Value,
+        strict: bool,
+    ) -> Result<LenientObject, Failure> {
+        let own = diff::update_operations(body);
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            field_validation: strict.then_some(ValidationDirective::Strict),
+            ..PatchParams::default()
+        };
+        let first = json_patch(call, own.clone())?;
+        let updated = match self.send(call, patch(api, call, &params, &first)).await {
+            // No operation sets a label or annotation where the object has none.
+            Err(failure) if failure.message == UNFIT => {
+                let get = Call { verb: "get", ..call };
+                let found = Box::pin(self.send(get, api.get(&call.target.name))).await?;
+                let operations = diff::absent_maps(&found.object).into_iter().chain(own);
+                let second = json_patch(call, operations.collect())?;
+                Box::pin(self.send(call, patch(api, call, &params, &second))).await?
+            }
+            answer => answer?,
+        };
+        match diff::other_roots(&updated.object, body) {
+            Some(patch) => Box::pin(self.send(call, merge(api, call, &patch))).await,
+            None => Ok(updated),
+        }
     }
 
     async fn replace(
@@ -377,7 +416,9 @@ impl Executor {
         let (object, params) = (call.whole(body)?, creation());
         let replaced = api.replace(&call.target.name, &params, &object);
         match self.send(call, replaced).await {
-            Err(failure) if failure.category == Category::NotFound => self.create(api, call, body).await,
+            Err(failure) if failure.category == Category::NotFound => {
+                self.create(api, call, body, false).await
+            }
             answer => answer,
         }
     }
@@ -394,8 +435,8 @@ impl Executor {
         let request = async {
             let answer = patch(api, call, &params, &Patch::Apply(body)).await;
             is_merged = answer.as_ref().is_err_and(|error| {
-                let may_drop = call.endpoint == Endpoint::Status || exact.drops_undeclared;
-                empties_a_list(error) || may_drop && has_undeclared_field(error)
+                let is_status = call.endpoint == Endpoint::Status;
+                empties_a_list(error) || is_status && has_undeclared_field(error)
             });
             answer
         };
@@ -409,7 +450,7 @@ impl Executor {
         self.made_exact(api, call, answer, body, exact).await
     }
 
-    /// Removes what a write has left in the fields that must be exact. A write that was refused stays so where they are exact.
+    /// Removes what an apply has left in the fields that must be exact. An apply that was refused stays so where they are exact.
     async fn made_exact(
         &self,
         api: &Api<LenientObject>,
@@ -494,6 +535,21 @@ async fn delete(
     let left: LenientObject = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
     let is_status = |types: &TypeMeta| types.kind == "Status" && types.api_version == "v1";
     Ok((!left.object.types.as_ref().is_some_and(is_status)).then_some(left))
+}
+
+fn json_patch(call: Call<'_>, operations: Vec<Value>) -> Result<Patch<&'static Value>, Failure> {
+    let read = serde_json::from_value(Value::Array(operations));
+    let read = read.map_err(|e| call.failed(Category::Refused, &e.to_string()))?;
+    Ok(Patch::Json(read))
+}
+
+/// Creates an object with strict validation, for which kube has no parameter.
+async fn create_strictly(api: &Api<LenientObject>, body: &Value) -> kube::Result<LenientObject> {
+    let request = Request::new(api.resource_url()).create(&creation(), body.to_string().into_bytes());
+    let mut request = request.map_err(kube::Error::BuildRequest)?;
+    let uri = format!("{}&fieldValidation=Strict", request.uri()).parse();
+    *request.uri_mut() = uri.map_err(|e| kube::Error::HttpError(http::Error::from(e)))?;
+    api.clone().into_client().request(request).await
 }
 
 /// Parameters of a creation, and of a replacement.

@@ -98,18 +98,18 @@ fn body() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"ours": "1"}})
 }
 
-/// A write of each kind; apply and update are exact, which takes a second request.
+/// A write of each kind; the apply is exact, and the update lacks a root field, which takes a second request.
 fn writes() -> [Write; 6] {
     [
-        Write::Create { body: body() },
+        Write::create(body()),
         Write::Replace { body: body() },
         Write::Apply {
             body: body(),
             exact: ExactFields::roots(["data"]),
         },
         Write::Update {
-            body: body(),
-            exact: ExactFields::roots(["data"]),
+            body: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}),
+            strict: true,
         },
         Write::Merge { patch: body() },
         Write::Delete {
@@ -146,7 +146,7 @@ async fn a_request_that_can_go_on_when_the_right_ends_is_not_sent() {
     });
     let ground = SinglePlane::new(Client::new(service, "default"), Instant::now() + seconds(3));
     let executor = Executor::new(ground.clone(), "test".into(), Clock::system());
-    let write = Write::Create { body: body() };
+    let write = Write::create(body());
     let failure = executor.execute(plan(write)).await.unwrap_err();
     assert_eq!(failure.category, Category::NotLeader);
     assert_eq!((sent.load(Ordering::Relaxed), ground.unanswered()), (0, 1));
@@ -273,43 +273,41 @@ fn what_is_deleted_is_gone_unless_something_holds_it_or_it_still_stops() {
     ));
 }
 
+/// Requests, and what their write ends with.
+type Sent = (Vec<(Method, String, Value)>, Result<(), Category>);
+
 /// The requests that an executor sends to apply `body`, and its result, if the server rejects the apply with `refusal`
 /// and stores `live`.
-async fn sent_when_refused(
-    refusal: &'static str,
-    live: Value,
-) -> (Vec<(Method, String, Value)>, Result<(), Category>) {
+async fn sent_when_refused(refusal: &'static str, live: Value) -> Sent {
     sent_to((422, refusal), Endpoint::Main, live).await
 }
 
 /// The requests that are sent while an endpoint gives this answer.
-async fn sent_to(
-    refusal: (u16, &'static str),
-    endpoint: Endpoint,
-    live: Value,
-) -> (Vec<(Method, String, Value)>, Result<(), Category>) {
+async fn sent_to(refusal: (u16, &'static str), endpoint: Endpoint, live: Value) -> Sent {
     let write = Write::Apply {
         body: gated(),
         exact: ExactFields::roots(["data"]),
     };
-    sent_with(write, refusal, endpoint, live).await
+    sent_with(write, "apply-patch", &[refusal], endpoint, live).await
 }
 
 fn gated() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"gates": []}})
 }
 
-/// As [`sent_to`], of this write.
+/// As [`sent_to`], of this write, while the first requests of this content type are refused.
 async fn sent_with(
     write: Write,
-    (code, refusal): (u16, &'static str),
+    refused: &'static str,
+    refusals: &[(u16, &'static str)],
     endpoint: Endpoint,
     live: Value,
-) -> (Vec<(Method, String, Value)>, Result<(), Category>) {
+) -> Sent {
+    let refusals = refusals.to_vec();
     let seen = Arc::<parking_lot::Mutex<Vec<(Method, String, Value)>>>::default();
     let log = seen.clone();
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let (log, live) = (log.clone(), live.clone());
+        let (log, live, refusals) = (log.clone(), live.clone(), refusals.clone());
         async move {
             let (parts, body) = request.into_parts();
             let kind = parts
@@ -319,15 +317,20 @@ async fn sent_with(
             let kind = kind.unwrap_or_default();
             let body = body.collect_bytes().await.unwrap();
             let body = serde_json::from_slice(&body).unwrap_or_default();
+            let before = log
+                .lock()
+                .iter()
+                .filter(|(_, earlier, _)| *earlier == kind)
+                .count();
             log.lock().push((parts.method, kind.clone(), body));
-            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "Invalid",
-                "message": refusal, "details": {"name": "x", "kind": "configmaps", "causes": [
-                    {"reason": "FieldValueTypeInvalid", "field": "data.gates", "message": refusal}]}});
-            let (code, answer) = if kind.contains("apply") {
-                (code, status)
-            } else {
-                (200, live)
-            };
+            let refusal = refusals.get(before).filter(|_| kind.contains(refused));
+            let (code, answer) = refusal.map_or((200, live), |(code, refusal)| {
+                (
+                    *code,
+                    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+                    "reason": "Invalid", "message": refusal}),
+                )
+            });
             let answer = Response::builder()
                 .status(code)
                 .body(Body::from(answer.to_string()));
@@ -409,7 +412,7 @@ async fn a_list_that_an_apply_cannot_empty_is_emptied_by_a_merge_patch() {
 }
 
 #[tokio::test]
-async fn a_status_or_a_view_with_a_field_that_the_schema_lacks_is_written_without_it() {
+async fn a_status_with_a_field_that_the_schema_lacks_is_written_without_it() {
     let refusal = (
         500,
         "failed to create typed patch object: .data.gates: field not declared in schema",
@@ -420,39 +423,85 @@ async fn a_status_or_a_view_with_a_field_that_the_schema_lacks_is_written_withou
     assert_eq!(result, Ok(()));
     assert_eq!(methods(&sent), MERGED);
     // A spec that lost a field would build something else.
-    let (sent, result) = sent_to(refusal, Endpoint::Main, live.clone()).await;
+    let (sent, result) = sent_to(refusal, Endpoint::Main, live).await;
     assert_eq!((sent.len(), result), (1, Err(Category::Refused)));
-    // Of a view, the fields that the server has are better than none.
-    let view = Write::Apply {
+}
+
+const JSON_PATCH: (&str, &str) = ("PATCH", "application/json-patch+json");
+
+/// The requests of an update, and its result, if the object is `live` and the first JSON patches are answered so.
+async fn sent_to_update(live: Value, refusals: &[(u16, &'static str)]) -> Sent {
+    let update = Write::Update {
         body: gated(),
-        exact: ExactFields::roots(["data"]).dropping_undeclared(),
+        strict: true,
     };
-    let (sent, result) = sent_with(view, refusal, Endpoint::Main, live).await;
-    assert_eq!(result, Ok(()));
-    assert_eq!(methods(&sent), MERGED);
+    sent_with(update, "json-patch", refusals, Endpoint::Main, live).await
 }
 
 #[tokio::test]
-async fn an_update_is_one_merge_patch_and_another_one_for_what_it_leaves() {
+async fn an_update_is_one_json_patch_and_a_merge_patch_for_another_root() {
     let live = |data: Value| {
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data,
-            "metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "2"}})
+        let mut live = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": "2"}});
+        live.as_object_mut()
+            .unwrap()
+            .extend(data.as_object().unwrap().clone());
+        live
     };
-    let update = || Write::Update {
-        body: gated(),
-        exact: ExactFields::roots(["data"]),
-    };
-    let refusal = (422, "no apply is sent");
-    let (sent, result) = sent_with(update(), refusal, Endpoint::Main, live(json!({"gates": []}))).await;
-    assert_eq!((methods(&sent), result), (vec![MERGED[2]], Ok(())));
-    assert_eq!(sent[0].2, gated());
-    let left = live(json!({"gates": [], "place": "DFW"}));
-    let (sent, result) = sent_with(update(), refusal, Endpoint::Main, left).await;
-    assert_eq!((methods(&sent), result), (vec![MERGED[2]; 2], Ok(())));
-    assert_eq!(
-        sent[1].2,
-        json!({"metadata": {"uid": "u"}, "data": {"place": null}})
+    let same = live(json!({"data": {"gates": [], "default": 1}}));
+    let (sent, result) = sent_to_update(same.clone(), &[]).await;
+    assert_eq!((methods(&sent), result), (vec![JSON_PATCH], Ok(())));
+    assert_eq!(sent[0].2, json!(diff::update_operations(&gated())));
+
+    let left = live(json!({"data": {"gates": []}, "binaryData": {"a": "b"}}));
+    let (sent, result) = sent_to_update(left, &[]).await;
+    assert_eq!((methods(&sent), result), (vec![JSON_PATCH, MERGED[2]], Ok(())));
+    assert_eq!(sent[1].2, json!({"metadata": {"uid": "u"}, "binaryData": null}));
+
+    // An object without annotations gets them, and then the update.
+    let missing = (
+        422,
+        "the server rejected our request due to an error in our request",
     );
+    let (sent, result) = sent_to_update(same.clone(), &[missing]).await;
+    assert_eq!(
+        (methods(&sent), result),
+        (vec![JSON_PATCH, MERGED[1], JSON_PATCH], Ok(()))
+    );
+    let found = serde_json::from_value(same.clone()).unwrap();
+    let all = [diff::absent_maps(&found), diff::update_operations(&gated())].concat();
+    assert_eq!(sent[2].2, json!(all));
+    // No other refusal is answered by another request, nor that one twice.
+    let (sent, result) = sent_to_update(same.clone(), &[missing, missing]).await;
+    assert_eq!((sent.len(), result), (3, Err(Category::Refused)));
+    let (sent, result) = sent_to_update(same, &[(422, "spec.gates: Required value")]).await;
+    assert_eq!((sent.len(), result), (1, Err(Category::Refused)));
+}
+
+#[tokio::test]
+async fn a_strict_write_asks_the_server_to_refuse_fields_that_it_does_not_know() {
+    for (strict, wanted) in [
+        (true, "?&fieldManager=fedgate&fieldValidation=Strict"),
+        (false, "?&fieldManager=fedgate"),
+    ] {
+        let writes = [
+            Write::Create { body: body(), strict },
+            Write::Update { body: body(), strict },
+        ];
+        for write in writes {
+            let seen = Arc::<parking_lot::Mutex<String>>::default();
+            let log = seen.clone();
+            let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+                log.lock().push_str(&request.uri().to_string());
+                async move { Ok::<_, Infallible>(Response::new(Body::from(body().to_string()))) }
+            });
+            let ground = SinglePlane::new(Client::new(service, "default"), Instant::now() + seconds(60));
+            let executor = Executor::new(ground, "test".into(), Clock::system());
+            executor.execute(plan(write.clone())).await.unwrap();
+            let uri = seen.lock().clone();
+            assert!(uri.ends_with(wanted), "{uri} of {write:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -98,15 +98,16 @@ pub fn decide(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
             return one(s, Write::delete(&row.uid), WriteReason::ReplaceCompanion);
         }
         let Some(body) = body else { return Decision::Read };
-        let exact = if s.kind.is_core() {
-            ExactFields::roots(["data", "binaryData"])
-        } else {
-            ExactFields::payload(Vec::new())
-        };
         // The companion stays with its policy, because a change of policy also removes Karmada's claim (`change_policy`).
         let mut body = render(s, body, row.digest.delivery_policy.as_deref());
         body["metadata"]["uid"] = json!(&*row.uid);
-        return one(s, Write::Apply { body, exact }, WriteReason::UpdateCompanion);
+        let write = if s.kind.is_core() {
+            let exact = ExactFields::roots(["data", "binaryData"]);
+            Write::Apply { body, exact }
+        } else {
+            Write::Update { body, strict: true }
+        };
+        return one(s, write, WriteReason::UpdateCompanion);
     }
     if let Some(decision) = change_policy(s, row) {
         return decision;
@@ -136,7 +137,7 @@ fn create(s: &Snapshot, body: Option<&DynamicObject>) -> Decision {
         (false, Some(_), None) => Decision::Read,
         (false, Some(_), Some(body)) => {
             let body = render(s, body, s.ready_policy.as_deref());
-            one(s, Write::Create { body }, WriteReason::CreateCompanion)
+            one(s, Write::create(body), WriteReason::CreateCompanion)
         }
     }
 }
@@ -306,12 +307,12 @@ mod tests {
         assert_eq!(decide(&s, None), Decision::Read);
         assert_eq!(
             write(decide(&s, Some(&body()))),
-            Write::Create {
-                body: json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"k": "dg=="},
+            Write::create(
+                json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"k": "dg=="},
                     "metadata": {"name": "db", "namespace": "ns-a",
                         "labels": {"compute.datumapis.com/referenced-data": "true"},
                         "annotations": {"compute.datumapis.com/referenced-by": "[\"default/a\"]"}}})
-            }
+            )
         );
     }
 

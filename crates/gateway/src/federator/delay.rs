@@ -66,7 +66,7 @@ pub enum Delay {
     },
     /// The key of the deployment fails for another reason.
     Retrying {
-        /// Verb and kind of the request, e.g. `apply workloaddeployments.compute.datumapis.com`.
+        /// Verb and kind of the request, e.g. `patch workloaddeployments.compute.datumapis.com`.
         request: String,
         /// The plane that was asked, as a tenant knows it.
         place: &'static str,

@@ -302,6 +302,15 @@ impl Reconciler for Federator {
         basis: &Basis,
         failure: Failure,
     ) -> Result<Flow, Failure> {
+        let is_spec = matches!(&basis.step, CopyStep::Act(act) if act.carries_spec);
+        if is_spec && failure.category == Category::AlreadyExists {
+            // The index does not show the copy yet, for example because the answer to its creation was lost.
+            let target = decide::copy_target(&basis.snapshot);
+            if run.ctx.executor.refresh(&target, |_| ()).await?.is_some() {
+                arrival::note_found(run.ctx, &basis.snapshot);
+            }
+            return Ok(Flow::Again);
+        }
         arrival::note_failed(run.ctx, &basis.snapshot, &failure);
         if failure.category == Category::NotLeader {
             // A new leader reads the objects itself.
@@ -333,6 +342,7 @@ impl Reconciler for Federator {
             run.key,
             &basis.snapshot,
             &mut run.session.memory,
+            is_spec,
             failure,
         )?;
         Ok(Flow::Again)
@@ -492,6 +502,7 @@ fn refused(
     key: &Key,
     s: &Snapshot,
     memory: &mut Memory,
+    is_spec: bool,
     failure: Failure,
 ) -> Result<(), Failure> {
     let Some(source) = s
@@ -501,7 +512,7 @@ fn refused(
     else {
         return Err(failure);
     };
-    memory.refuse(source, failure.verb == "apply", &failure.message, ctx.now());
+    memory.refuse(source, is_spec, &failure.message, ctx.now());
     let category = failure.category.as_str();
     if ctx.quarantine.insert_until_released(key, failure.category) {
         let (namespace, name) = (&*key.namespace, &*key.name);

@@ -7,7 +7,7 @@ use crate::{
 use fedgate_api::{keys, names::ProjectKey};
 use fedgate_engine::{
     key::Plane,
-    plan::{Effect, ExactFields, Plan, Prepared, Target, Write},
+    plan::{Effect, Plan, Prepared, Target, Write},
     reconcile::normalized::Normalized,
     store::table::Row,
 };
@@ -95,11 +95,15 @@ fn write(
         body[root] = value.clone();
     }
     match projection {
-        None => effect(s, Write::Create { body }, WriteReason::CreatePlatformObject),
+        None => effect(s, Write::create(body), WriteReason::CreatePlatformObject),
         Some(projection) => {
             body["metadata"]["uid"] = json!(&*projection.uid);
-            let exact = ExactFields::payload(Vec::new()).dropping_undeclared();
-            effect(s, Write::Apply { body, exact }, WriteReason::UpdatePlatformObject)
+            let strict = false;
+            effect(
+                s,
+                Write::Update { body, strict },
+                WriteReason::UpdatePlatformObject,
+            )
         }
     }
 }

@@ -18,7 +18,7 @@ use fedgate_api::keys;
 use fedgate_engine::{
     error::Category,
     key::{Key, Plane},
-    plan::{Effect, Endpoint, ExactFields, Plan, Prepared, Target, Write},
+    plan::{Effect, Endpoint, Plan, Prepared, Target, Write},
     plane::watch::WatchEvent,
     reconcile::normalized::Normalized,
     runtime::{driver, index::Index},
@@ -107,16 +107,16 @@ fn body(uid: Option<&str>) -> Value {
 }
 
 fn applied() -> Plan<Prepared> {
-    let write = Write::Apply {
+    let write = Write::Update {
         body: body(Some("shop-1")),
-        exact: ExactFields::payload(Vec::new()).dropping_undeclared(),
+        strict: false,
     };
     one(write, WriteReason::UpdatePlatformObject)
 }
 
 #[test]
 fn what_a_project_lacks_is_created_without_the_hubs_metadata_and_status() {
-    let write = Write::Create { body: body(None) };
+    let write = Write::create(body(None));
     let wanted = one(write, WriteReason::CreatePlatformObject);
     assert_eq!(decided(&index(&[template(5, "new")], &[])), Some(wanted));
 }

@@ -307,9 +307,7 @@ fn decide_write(
             return Decision::Read;
         };
         // The status follows once the answer shows the defaults that the API server has set.
-        let write = Write::Create {
-            body: render_object(s, body, source, deployment, None),
-        };
+        let write = Write::create(render_object(s, body, source, deployment, None));
         return Decision::Do(Plan::one(effect(
             s,
             Endpoint::Main,
@@ -344,15 +342,12 @@ fn decide_write(
     };
     let mut plan = Plan::default();
     if main_differs {
-        let body = render_object(s, body, source, deployment, Some(&projection.uid));
-        let write = if rightly && p.labels == w.labels {
-            Write::Update {
-                body,
-                exact: ExactFields::roots(["spec"]),
-            }
-        } else {
-            replace_metadata(s, projection, body)
-        };
+        let mut body = render_object(s, body, source, deployment, Some(&projection.uid));
+        if !rightly || p.labels != w.labels {
+            replace_labels(s, projection, &mut body);
+        }
+        let strict = false;
+        let write = Write::Update { body, strict };
         plan.effects
             .push(effect(s, Endpoint::Main, write, WriteReason::UpdateProjection));
     }
@@ -363,33 +358,14 @@ fn decide_write(
     Decision::Do(plan)
 }
 
-/// Owner list and labels are replaced by a merge patch: an apply would add the new owner beside a dead one.
-fn replace_metadata(s: &Snapshot, projection: &Row<Projection>, body: Value) -> Write {
-    let mut patch = body;
-    if let Some(map) = patch.as_object_mut() {
-        map.remove("apiVersion");
-        map.remove("kind");
+/// Labels that the write-back lacks are removed, if the projection is still the one that the decision has seen.
+fn replace_labels(s: &Snapshot, projection: &Row<Projection>, body: &mut Value) {
+    body["metadata"]["resourceVersion"] = json!(projection.resource_version());
+    for key in &s.rules.linking_labels {
+        if body["metadata"]["labels"].get(key).is_none() {
+            body["metadata"]["labels"][key] = Value::Null;
+        }
     }
-    let labels: Map<String, Value> = s
-        .rules
-        .linking_labels
-        .iter()
-        .map(|key| {
-            (
-                key.clone(),
-                patch["metadata"]["labels"]
-                    .get(key)
-                    .cloned()
-                    .unwrap_or(Value::Null),
-            )
-        })
-        .collect();
-    if let Some(had) = patch["metadata"]["labels"].as_object_mut() {
-        had.extend(labels);
-    }
-    patch["metadata"]["uid"] = json!(&*projection.uid);
-    patch["metadata"]["resourceVersion"] = json!(projection.resource_version());
-    Write::Merge { patch }
 }
 
 fn render_object(

@@ -301,7 +301,7 @@ fn write(
         }
         let Some(body) = body else { return Decision::Read };
         let body = render(s, body, (object, source), None);
-        return one(Write::Create { body }, WriteReason::CreateReturn);
+        return one(Write::create(body), WriteReason::CreateReturn);
     };
     if own.deleting {
         return Decision::Wait;

@@ -110,11 +110,9 @@ impl Record {
                     .map(|(key, value)| ((*key).to_owned(), json!(**value)))
                     .collect();
                 labels.insert(keys::PINS.to_owned(), json!("true"));
-                Write::Create {
-                    body: json!({"apiVersion": "v1", "kind": "ConfigMap",
-                        "metadata": {"name": target.name, "namespace": keys::SYSTEM_NAMESPACE, "labels": labels},
-                        "data": data}),
-                }
+                Write::create(json!({"apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"name": target.name, "namespace": keys::SYSTEM_NAMESPACE, "labels": labels},
+                    "data": data}))
             }
         };
         let reason = match pin {

@@ -27,11 +27,10 @@ pub enum WorkloadEffect {
     RemoveFinalizer,
     /// POST the deployment. Here and below the Workload's template takes the place of the empty one.
     Create(Box<WorkloadDeployment>),
-    /// Apply our labels, the owner and the spec to the deployment with this UID. The spec must be exact; other metadata
-    /// is not changed.
-    Apply(Box<WorkloadDeployment>),
+    /// Set our labels, the owner and the whole spec of the deployment with this UID, in one write; other metadata stays.
+    Update(Box<WorkloadDeployment>),
     /// Give the deployment with this UID the place and the placement's name of this one, in one write: it has the one field
-    /// of the two and not the other. Other differences are applied afterwards.
+    /// of the two and not the other. Other differences are written afterwards.
     ChangePlace(Box<WorkloadDeployment>),
     /// Delete the deployment with this UID.
     Delete {
@@ -61,7 +60,7 @@ impl Part {
     pub fn of(effects: Vec<WorkloadEffect>, most: usize, written: &BTreeSet<String>) -> Self {
         let mut part = Self::default();
         for effect in effects {
-            if let WorkloadEffect::Create(deployment) | WorkloadEffect::Apply(deployment) = &effect {
+            if let WorkloadEffect::Create(deployment) | WorkloadEffect::Update(deployment) = &effect {
                 let name = text(deployment.metadata.name.as_ref());
                 if written.contains(&name) {
                     continue;
@@ -197,7 +196,7 @@ fn upsert(
         Match::Live(existing) if differs(workload, pair, existing) => {
             let changed = Box::new(changed(workload, pair, existing));
             let effect = if existing.spec.place() == Some(pair.place) {
-                WorkloadEffect::Apply(changed)
+                WorkloadEffect::Update(changed)
             } else {
                 WorkloadEffect::ChangePlace(changed)
             };

@@ -33,14 +33,12 @@ impl Observed {
             WorkloadEffect::Create(d) => {
                 let target = self.deployment(d.metadata.name.as_deref());
                 let body = self.written(&d);
-                Effect::main(target, Write::Create { body }, WriteReason::CreateDeployment)
+                Effect::main(target, Write::create(body), WriteReason::CreateDeployment)
             }
-            WorkloadEffect::Apply(d) => {
+            WorkloadEffect::Update(d) => {
                 let target = self.deployment(d.metadata.name.as_deref());
-                let write = Write::Apply {
-                    body: self.written(&d),
-                    exact: ExactFields::roots(["spec"]),
-                };
+                let (body, strict) = (self.written(&d), true);
+                let write = Write::Update { body, strict };
                 Effect::main(target, write, WriteReason::UpdateDeployment)
             }
             WorkloadEffect::ChangePlace(d) => {

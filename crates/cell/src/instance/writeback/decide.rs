@@ -240,7 +240,7 @@ impl Wanted<'_> {
         if !memory.written.accepts(wanted, found.digest.owned) {
             let write = Write::Update {
                 body: self.body(Some(&found.uid)),
-                exact: ExactFields::roots(["spec"]),
+                strict: false,
             };
             let effect = Effect::main(self.target(), write, WriteReason::WriteBack);
             return WriteBackDecision::Write(Box::new(effect), Written::Object(wanted));

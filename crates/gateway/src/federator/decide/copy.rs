@@ -11,7 +11,7 @@ use crate::{
 use fedgate_api::{keys, names::HubNamespace};
 use fedgate_engine::{
     diff::{is_payload, merge_patch},
-    plan::{Effect, ExactFields, Plan, Requeue, Write},
+    plan::{Effect, Plan, Requeue, Write},
     store::table::Row,
 };
 use kube::core::DynamicObject;
@@ -105,10 +105,9 @@ pub(super) fn create(p: &Pass<'_>, policy: Option<&str>, memory: &Memory) -> Cop
         return READ_SOURCE;
     };
     let body = render(p, body, hub, destination, policy);
-    act(
-        apply(p.s, body, WriteReason::CreateCopy),
-        written(p, memory, true),
-    )
+    let write = Write::Create { body, strict: true };
+    let effect = Effect::main(copy_target(p.s), write, WriteReason::CreateCopy);
+    act(effect, written(p, memory, true))
 }
 
 /// Gives the copy the deployment's spec.
@@ -124,7 +123,15 @@ pub(super) fn update(p: &Pass<'_>, copy: &Row<HubCopy>, policy: Option<&str>, me
     };
     let mut body = render(p, body, hub, destination, policy);
     body["metadata"]["uid"] = json!(&*copy.uid);
-    let mut plan = Plan::one(apply(p.s, body, WriteReason::UpdateCopy));
+    let profile = p.s.profile();
+    let carried = profile.carried_annotations.iter().map(String::as_str);
+    for key in carried.chain(profile.suspension_mark()) {
+        if body["metadata"]["annotations"].get(key).is_none() {
+            body["metadata"]["annotations"][key] = Value::Null;
+        }
+    }
+    let write = Write::Update { body, strict: true };
+    let mut plan = Plan::one(Effect::main(copy_target(p.s), write, WriteReason::UpdateCopy));
     plan.notes.extend(pauses::changed(p.s));
     let mut act = Act::new(plan, written(p, memory, false));
     confirm_older(p, copy, &mut act);
@@ -254,15 +261,6 @@ fn written(p: &Pass<'_>, memory: &Memory, is_sent: bool) -> Memory {
         applied.since.undelivered = Some(p.now.instant);
     }
     applied
-}
-
-fn apply(s: &Snapshot, body: Value, reason: WriteReason) -> Effect {
-    // An apply keeps fields that another manager has set: a city move therefore uses a merge patch.
-    let carried = &body["metadata"]["annotations"];
-    let absent = s.profile().carried_annotations.iter();
-    let absent = absent.filter(|key| carried.get(*key).is_none()).cloned();
-    let exact = ExactFields::payload(absent.collect());
-    Effect::main(copy_target(s), Write::Apply { body, exact }, reason)
 }
 
 /// The labels and annotations that remove Karmada's claim.

@@ -80,15 +80,22 @@ pub struct Act {
     /// True if the plan is executed only once a GET from the project shows the object of the index: another API server may
     /// show an older state.
     pub needs_get: bool,
+    /// True if the plan carries the spec to the hub.
+    pub carries_spec: bool,
 }
 
 impl Act {
     /// A plan that needs no GET.
     pub(super) fn new(plan: Plan<Prepared>, applied: Memory) -> Self {
+        let carries_spec = plan.effects.iter().any(|effect| {
+            let reason = WriteReason::of(effect.reason);
+            matches!(reason, Some(WriteReason::CreateCopy | WriteReason::UpdateCopy))
+        });
         Self {
             plan,
             applied,
             needs_get: false,
+            carries_spec,
         }
     }
 }

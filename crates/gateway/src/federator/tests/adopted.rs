@@ -141,7 +141,7 @@ impl World {
             companions::decide::Decision::Do(plan) => plan.effects.first().map_or_else(
                 || "nothing".to_owned(),
                 |effect| match &effect.write {
-                    Write::Create { body } => format!("create {body}"),
+                    Write::Create { body, .. } => format!("create {body}"),
                     Write::Merge { patch } => {
                         format!(
                             "to {}",
@@ -151,9 +151,9 @@ impl World {
                         )
                     }
                     Write::Delete { uid, .. } => format!("delete {uid}"),
-                    Write::Apply { .. } => "apply".to_owned(),
-                    Write::Update { .. } | Write::Replace { .. } | Write::DeleteNamed => {
-                        panic!("by name alone")
+                    Write::Update { .. } => "update".to_owned(),
+                    Write::Apply { .. } | Write::Replace { .. } | Write::DeleteNamed => {
+                        panic!("{effect:?}")
                     }
                 },
             ),
@@ -212,7 +212,7 @@ fn a_new_spec_that_names_one_is_kept_from_then_on() {
 
 #[test]
 fn one_that_outgrows_its_references_limit_gets_no_new_data() {
-    for (limit, decided) in [(256 * 1024, "apply"), (64, "nothing")] {
+    for (limit, decided) in [(256 * 1024, "update"), (64, "nothing")] {
         let mut world = seal_in(World::with(|kind| {
             let references = kind
                 .companions

@@ -157,7 +157,7 @@ impl World {
                 Write::Merge { patch: body }
                 | Write::Apply { body, .. }
                 | Write::Update { body, .. }
-                | Write::Create { body }
+                | Write::Create { body, .. }
                 | Write::Replace { body } => body,
                 Write::Delete { uid, .. } => json!({"uid": uid}),
                 Write::DeleteNamed => Value::Null,

@@ -107,7 +107,7 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
     index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
     index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
     let rig = Rig::new(index, |_, name| {
-        if name == "web" {
+        if name == "workloaddeployments" {
             return refusal(422, "Invalid", &json!({"name": "web"}));
         }
         let mut told = fixture::source("web", "DFW");
@@ -141,7 +141,35 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
             ["refused"]
         );
     }
-    assert_eq!(turns, [vec!["PATCH web", "PATCH status", "POST events"], vec![]]);
+    let first = vec!["POST workloaddeployments", "PATCH status", "POST events"];
+    assert_eq!(turns, [first, vec![]]);
+    let source = seen(&rig.context.index.lock()).source.unwrap();
+    let memory = federator.memory.take(&key);
+    assert!(memory.refuses_spec(&source, rig.reconcile_once().now()));
+}
+
+/// The answer to the creation was lost, and the watch of the hub is behind.
+#[tokio::test]
+async fn a_copy_that_is_there_before_the_index_shows_it_is_read() {
+    let mut index = GatewayIndex::fixture();
+    index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
+    index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
+    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
+    let rig = Rig::new(index, |method, name| match (method, name) {
+        (&Method::POST, "workloaddeployments") => refusal(409, "AlreadyExists", &json!({"name": "web"})),
+        _ => (200, fixture::copy("web", "DFW")),
+    });
+    let key = rig
+        .context
+        .index
+        .lock()
+        .source_key(KindId::FIRST, &shop(), "default", "web");
+    let result = reconcile(&Federator::default(), &rig.reconcile_once(), &key).await;
+    assert!(result.is_ok(), "{result:?}");
+    assert_eq!(rig.asked()[..2], ["POST workloaddeployments", "GET web"]);
+    let index = rig.context.index.lock();
+    assert!(index.hub.copies[KindId::FIRST].get(HUB, "web").is_some());
+    assert_eq!(index.intents.arriving.len(), 0);
 }
 
 /// The requests for a deployment that is being deleted and whose copy and binding the index does not show, if the

@@ -193,12 +193,12 @@ async fn a_failed_write_leaves_each_field_as_it_was() {
             let key = index.source_key(KindId::FIRST, &shop(), "default", "web");
             let before = everything(Instant::now().checked_sub(LONG_AGO).unwrap());
             let (after, asked) = failed(index, &key, &before, code).await;
-            let path = if reason == "return_status" {
-                "status"
-            } else {
-                "web"
+            let request = match reason {
+                "return_status" => "PATCH status",
+                "create_copy" => "POST workloaddeployments",
+                _ => "PATCH web",
             };
-            assert_eq!(asked, [format!("PATCH {path}")], "{reason}");
+            assert_eq!(asked, [request], "{reason}");
             assert_eq!(after, learned(reason, &before), "{reason} {code}: {asked:?}");
         }
     }

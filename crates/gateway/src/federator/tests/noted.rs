@@ -51,8 +51,11 @@ fn next(world: &mut World) -> Option<Plan<Prepared>> {
 
 fn body(effect: &Effect) -> &Value {
     match &effect.write {
-        Write::Apply { body, .. } | Write::Create { body } | Write::Merge { patch: body } => body,
-        Write::Update { .. } | Write::Replace { .. } | Write::Delete { .. } | Write::DeleteNamed => {
+        Write::Apply { body, .. }
+        | Write::Update { body, .. }
+        | Write::Create { body, .. }
+        | Write::Merge { patch: body } => body,
+        Write::Replace { .. } | Write::Delete { .. } | Write::DeleteNamed => {
             panic!("{effect:?}")
         }
     }

@@ -55,10 +55,10 @@ fn refusal(s: &Snapshot) -> (String, String) {
 }
 
 fn body(effect: &Effect) -> &Value {
-    let Write::Apply { body, .. } = &effect.write else {
-        panic!("{effect:?}")
-    };
-    body
+    match &effect.write {
+        Write::Create { body, .. } | Write::Update { body, .. } => body,
+        other => panic!("{other:?}"),
+    }
 }
 
 const ONE: &[(&str, &str)] = &[("DFW", "us-south-1")];

@@ -100,7 +100,7 @@ fn one_that_another_cluster_was_given_stays_without_new_data_whatever_it_has_rep
             world.joins("m-new", Some("m-dfw-1"));
             assert_eq!(
                 world.seal_decides(None),
-                "apply",
+                "update",
                 "an operator says so: {lane} {items}"
             );
         }
@@ -131,7 +131,7 @@ fn one_that_karmada_gives_to_the_member_no_more_is_taken_back_and_new_data_waits
             "it is not given back: {lane}"
         );
         world.seal_given(&["default/gold"], "with-none", ("with-none", &[]), &json!([]));
-        assert_eq!(world.seal_decides(None), "apply", "no member has it: {lane}");
+        assert_eq!(world.seal_decides(None), "update", "no member has it: {lane}");
     }
 }
 
@@ -216,7 +216,7 @@ fn one_of_two_members_goes_on_where_its_cluster_is_the_pinned_one() {
         "the new Cluster has none"
     );
     world.seal_given(&BOTH, "with-dfw-2", ("with-dfw-2", &["dfw-2"]), &applied());
-    assert_eq!(world.seal_decides(None), "apply", "the other member goes on");
+    assert_eq!(world.seal_decides(None), "update", "the other member goes on");
     world.seal_given(&BOTH, "with-dfw-2", both, &applied());
     assert_eq!(
         world.seal_decides(None),
@@ -270,7 +270,7 @@ fn one_that_an_object_of_the_new_cluster_names_goes_on_there() {
     world.joins("m-new", None);
     assert_eq!(world.seal_decides(None), "nothing");
     world.seal_source(&json!({"motto": "y", "rings": 2}));
-    assert_eq!(world.seal_decides(None), "apply");
+    assert_eq!(world.seal_decides(None), "update");
 }
 
 #[test]

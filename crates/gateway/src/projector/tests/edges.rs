@@ -82,11 +82,29 @@ fn a_spec_is_updated_and_labels_are_mended() {
     w["spec"]["more"] = json!(1);
     let p = projection("u-source");
     let made = effects(decide(&snapshot(Some(&w), Some(&p)), &LENIENT));
-    assert!(matches!(made[0].write, Write::Update { .. }), "{made:?}");
+    let body = |effect: &Effect| match &effect.write {
+        Write::Update { body, strict: false } => body.clone(),
+        other => panic!("{other:?}"),
+    };
+    let spec = body(&made[0]);
+    assert_eq!(
+        (&spec["spec"]["more"], &spec["metadata"]["resourceVersion"]),
+        (&json!(1), &Value::Null)
+    );
     let mut edited = p;
     edited["metadata"]["labels"][keys::INSTANCE_CITY_CODE] = json!("LHR");
+    edited["metadata"]["labels"][keys::WORKLOAD_NAME] = json!("theirs");
     let made = effects(decide(&snapshot(Some(&write_back()), Some(&edited)), &LENIENT));
-    assert!(matches!(made[0].write, Write::Merge { .. }), "{made:?}");
+    let mended = body(&made[0]);
+    let labels = &mended["metadata"]["labels"];
+    assert_eq!(
+        (&labels[keys::INSTANCE_CITY_CODE], labels.get(keys::WORKLOAD_NAME)),
+        (&json!("DFW"), Some(&Value::Null))
+    );
+    assert_eq!(
+        (&mended["spec"], &mended["metadata"]["resourceVersion"]),
+        (&write_back()["spec"], &json!("8"))
+    );
 }
 
 #[test]

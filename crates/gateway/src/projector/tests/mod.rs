@@ -22,7 +22,7 @@ use fedgate_api::{
 use fedgate_engine::reconcile::throttle::Rate;
 use fedgate_engine::{
     clock::Now,
-    plan::{Effect, Endpoint, ExactFields, Plan, Write},
+    plan::{Effect, Endpoint, Plan, Write},
     store::table::Row,
 };
 use fedgate_kinds::{CompanionKinds, FederatedKind, KindId, PerKind};
@@ -162,8 +162,8 @@ fn a_write_back_becomes_an_instance_owned_by_the_live_deployment_and_carries_not
     assert_eq!(made.len(), 1);
     assert_eq!(
         made[0].write,
-        Write::Create {
-            body: json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance",
+        Write::create(
+            json!({"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance",
                 "metadata": {"name": "web-0", "namespace": "shop",
                     "labels": {keys::UPSTREAM_CLUSTER: "cluster-prod", keys::UPSTREAM_NAMESPACE: "shop",
                         keys::WORKLOAD_DEPLOYMENT_NAME: "web", keys::WORKLOAD_DEPLOYMENT_UID: "cell-uid",
@@ -171,7 +171,7 @@ fn a_write_back_becomes_an_instance_owned_by_the_live_deployment_and_carries_not
                     "ownerReferences": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment",
                         "name": "web", "uid": "u-source"}]},
                 "spec": {"runtime": {"resources": {"instanceType": "t"}}}})
-        }
+        )
     );
 }
 
@@ -198,10 +198,9 @@ fn the_status_is_written_whatever_becomes_of_labels_and_spec() {
         panic!("labels, spec and status differ");
     };
     assert_eq!(plan.effects.len(), 1);
-    // A merge patch, because a definition that is older than the cell's has fewer fields.
-    assert!(
-        matches!(&plan.effects[0].write, Write::Update { exact, .. } if *exact == ExactFields::roots(["spec"]))
-    );
+    // A definition that is older than the cell's has fewer fields.
+    let write = &plan.effects[0].write;
+    assert!(matches!(write, Write::Update { strict: false, .. }), "{write:?}");
     assert_eq!(plan.status.map(|status| status.endpoint), Some(Endpoint::Status));
 }
 
@@ -233,7 +232,7 @@ fn a_dead_owner_is_replaced_by_the_live_one() {
         &snapshot(Some(&write_back()), Some(&projection("u-dead"))),
         &LENIENT,
     ));
-    let Write::Merge { patch } = &made[0].write else {
+    let Write::Update { body: patch, .. } = &made[0].write else {
         panic!("{made:?}")
     };
     assert_eq!(made.len(), 1);
@@ -252,7 +251,7 @@ fn a_projection_without_an_owner_gets_the_live_one_if_it_has_every_label_of_ours
         left["metadata"]["labels"][key] = json!("x");
     }
     let made = effects(decide(&snapshot(Some(&write_back()), Some(&left)), &LENIENT));
-    let Write::Merge { patch } = &made[0].write else {
+    let Write::Update { body: patch, .. } = &made[0].write else {
         panic!("{made:?}")
     };
     assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "u-source");

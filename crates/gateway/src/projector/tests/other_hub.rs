@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn instances_of_a_deployment_that_names_another_hub_are_left_alone() {
     let made = effects(decide(&snapshot(Some(&write_back()), None), &LENIENT));
-    let Write::Create { body } = &made[0].write else {
+    let Write::Create { body, .. } = &made[0].write else {
         panic!("{made:?}")
     };
     let mut projection = body.clone();

@@ -65,7 +65,7 @@ fn created(index: &GatewayIndex, written: &Value) -> Value {
     let [effect] = &effects[..] else {
         panic!("{effects:?}")
     };
-    let Write::Create { body } = &effect.write else {
+    let Write::Create { body, .. } = &effect.write else {
         panic!("{effect:?}");
     };
     body.clone()
@@ -113,7 +113,7 @@ fn what_the_copy_adds_is_written_once_and_follows_the_copy() {
     let [effect] = &effects[..] else {
         panic!("{effects:?}")
     };
-    let Write::Merge { patch } = &effect.write else {
+    let Write::Update { body: patch, .. } = &effect.write else {
         panic!("{effect:?}");
     };
     assert_eq!(of_place(patch), names(Some("DFW"), Some("us-south-1")));

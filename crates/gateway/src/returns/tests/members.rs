@@ -47,7 +47,7 @@ fn another_members_secret_of_the_same_name_is_in_nobodys_way() {
             w.plants(SECRET, object).contains(&w.key(SECRET)),
             "it is judged: {object}"
         );
-        let Write::Create { body } = w.write(SECRET).write else {
+        let Write::Create { body, .. } = w.write(SECRET).write else {
             panic!("{object}")
         };
         assert_eq!(body["data"], json!({"token": "b25l"}), "{object}");

@@ -242,11 +242,11 @@ fn a_new_one_has_type_data_our_label_and_the_live_object_as_owner_and_nothing_el
     assert_eq!(effect.reason.label(), "create_return");
     assert_eq!(
         effect.write,
-        Write::Create {
-            body: json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"token": "b25l"},
+        Write::create(
+            json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"token": "b25l"},
                 "metadata": {"name": SECRET, "namespace": "default", "labels": {keys::RETURNED: "true"},
                     "ownerReferences": owner("u-gold")}})
-        }
+        )
     );
     w.own(SECRET, &json!({}));
     assert_eq!(w.decide(SECRET), idle());

@@ -119,7 +119,7 @@ fn a_city_without_location_gets_no_new_deployment_and_keeps_an_old_one() {
     s.workload.spec.placements[0].city_codes.push("IAD".into());
     s.workload.spec.placements[0].scale_settings.min_replicas = 2;
     let effects = step(&mut s, 2);
-    assert_eq!(words(&effects), ["apply shop-us-dfw us/DFW", "status"]);
+    assert_eq!(words(&effects), ["update shop-us-dfw us/DFW", "status"]);
     assert_eq!(
         reasons(status_of(&effects)),
         ["NoMatchingLocations", "NoMatchingLocations"]

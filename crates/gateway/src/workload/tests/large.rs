@@ -91,7 +91,7 @@ fn bodies(scene: &Scene) -> Vec<Value> {
     let plan = decide(&observed.snapshot, at(0));
     let prepared = observed.prepare(plan);
     let body = |effect: fedgate_engine::plan::Effect| match effect.write {
-        Write::Create { body } | Write::Apply { body, .. } => {
+        Write::Create { body, .. } | Write::Update { body, .. } => {
             (effect.endpoint == Endpoint::Main).then_some(body)
         }
         _ => None,

@@ -8,8 +8,8 @@ fn a_renamed_placement_keeps_its_deployments() {
     let mut s = normalized(&[("us", &["DFW", "IAD"])]);
     s.workload.spec.placements[0].name = "america".into();
     let wanted = [
-        "apply shop-us-dfw america/DFW",
-        "apply shop-us-iad america/IAD",
+        "update shop-us-dfw america/DFW",
+        "update shop-us-iad america/IAD",
         "status",
     ];
     assert_eq!(words(&step(&mut s, 2)), wanted);

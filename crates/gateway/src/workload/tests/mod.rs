@@ -15,7 +15,7 @@ use super::{
     decide::{
         Part,
         WorkloadEffect::{
-            self, AddFinalizer, Apply, ChangePlace, Create, Delete, PatchStatus, RemoveFinalizer,
+            self, AddFinalizer, ChangePlace, Create, Delete, PatchStatus, RemoveFinalizer, Update,
         },
         decide, needs_confirmation,
     },
@@ -91,7 +91,7 @@ fn step(s: &mut WorkloadSnapshot, second: i64) -> Vec<WorkloadEffect> {
                 made.metadata.generation = Some(1);
                 s.deployments.push(*made);
             }
-            Apply(applied) => {
+            Update(applied) => {
                 let there = same(s, &applied);
                 there.metadata.generation = there.metadata.generation.map(|n| n + 1);
                 there.spec = applied.spec;
@@ -155,7 +155,7 @@ fn words(effects: &[WorkloadEffect]) -> Vec<String> {
             AddFinalizer => "+finalizer".to_owned(),
             RemoveFinalizer => "-finalizer".to_owned(),
             Create(d) => format!("create {}", name(d)),
-            Apply(d) => format!("apply {}", name(d)),
+            Update(d) => format!("update {}", name(d)),
             ChangePlace(d) => format!("place {}", name(d)),
             Delete { name, .. } => format!("delete {name}"),
             PatchStatus(_) => "status".to_owned(),
@@ -259,7 +259,7 @@ fn what_someone_puts_into_a_spec_goes_and_their_metadata_stays() {
     assert_eq!(step(&mut s, 2), []);
     s.deployments[0].spec.scale_settings.min_replicas = 9;
     let effects = step(&mut s, 3);
-    let [Apply(applied)] = effects.as_slice() else {
+    let [Update(applied)] = effects.as_slice() else {
         panic!("{:?}", words(&effects))
     };
     assert_eq!(applied.metadata.uid.as_deref(), Some("uid-of-shop-us-dfw"));
@@ -274,7 +274,7 @@ fn what_someone_puts_into_a_spec_goes_and_their_metadata_stays() {
         .as_mut()
         .unwrap()
         .remove(keys::WORKLOAD_UID);
-    assert_eq!(words(&step(&mut s, 4)), ["apply shop-us-dfw us/DFW"]);
+    assert_eq!(words(&step(&mut s, 4)), ["update shop-us-dfw us/DFW"]);
     assert_eq!(step(&mut s, 5), []);
 }
 
@@ -287,7 +287,7 @@ fn an_edited_spec_is_restored_once_and_an_edited_status_restores_nothing() {
     s.deployments[0].spec.scale_settings.min_replicas = 9;
     assert_eq!(
         words(&step(&mut s, 2)),
-        ["apply shop-us-dfw us/DFW"],
+        ["update shop-us-dfw us/DFW"],
         "one write restores it"
     );
     assert_eq!(s.deployments[0].spec, ours);
@@ -317,7 +317,7 @@ fn a_city_that_is_gone_is_deleted_after_every_upsert() {
     s.workload.spec.placements[0].scale_settings.min_replicas = 4;
     let wanted = [
         "create shop-us-lhr us/LHR",
-        "apply shop-us-dfw us/DFW",
+        "update shop-us-dfw us/DFW",
         "delete shop-us-iad",
         "status",
     ];
@@ -378,7 +378,7 @@ fn a_deployment_of_this_workloads_gets_back_its_owner_as_it_is() {
             _ => owner.kind = of.into(),
         }
         let effects = decide(&s, at(9));
-        let [Apply(applied)] = &effects[..] else {
+        let [Update(applied)] = &effects[..] else {
             panic!("{field}: {:?}", words(&effects));
         };
         let owner = &applied.metadata.owner_references.as_ref().unwrap()[0];

@@ -419,7 +419,7 @@ fn a_deployment_at_a_location_is_read_as_it_was_written() {
     let label = "compute.datumapis.com/location";
     for (different, write) in [
         (with("/spec", "cityCode", json!("DFW")), "place"),
-        (with("/metadata/labels", label, json!("eu-west-1")), "apply"),
+        (with("/metadata/labels", label, json!("eu-west-1")), "update"),
     ] {
         index.apply(table, different);
         let written = format!("{write} shop-us-us-south-1 us/@us-south-1");

@@ -95,7 +95,7 @@ fn a_location_gets_a_deployment_with_a_reference_alone() {
         .remove(keys::INSTANCE_LOCATION);
     assert_eq!(
         words(&step(&mut s, 2)),
-        ["apply shop-us-us-south-1 us/@us-south-1"]
+        ["update shop-us-us-south-1 us/@us-south-1"]
     );
 }
 
@@ -288,7 +288,7 @@ fn a_selector_that_cannot_be_resolved_keeps_what_exists_and_makes_nothing() {
         s.workload.spec.placements[0].scale_settings.min_replicas = 4;
         let effects = step(&mut s, 2);
         assert!(
-            matches!(&effects[..], [Apply(_), Apply(_), PatchStatus(_)]),
+            matches!(&effects[..], [Update(_), Update(_), PatchStatus(_)]),
             "{:?}",
             words(&effects)
         );

@@ -94,7 +94,7 @@ fn kstatus_tells_progress_success_and_failure_apart() {
 
     edit(&mut s, "datumcloud-d1-standard-2");
     assert_eq!(kstatus(&s.workload), "InProgress", "edited");
-    assert_eq!(words(&step(&mut s, 2)), ["apply shop-us-dfw us/DFW", "status"]);
+    assert_eq!(words(&step(&mut s, 2)), ["update shop-us-dfw us/DFW", "status"]);
     assert_eq!(
         (kstatus(&s.workload), ready(&s)),
         ("InProgress", no("NoCellReporting")),

@@ -248,7 +248,7 @@ fn a_city_that_fails_for_a_moment_or_whose_placement_is_renamed_stays() {
     step(&mut s, 5);
     edit(&mut s, &[("america", &["ORD"])]);
     let effects = step(&mut s, 6);
-    assert_eq!(words(&effects), ["apply shop-us-ord america/ORD", "status"]);
+    assert_eq!(words(&effects), ["update shop-us-ord america/ORD", "status"]);
     assert_eq!(reasons(status_of(&effects))[0], "AvailablePlacementFound");
     // Without the placement nothing replaces it.
     edit(&mut s, &[("eu", &["LHR"])]);

@@ -98,7 +98,7 @@ fn metrics_are_answered_by_a_condition() {
     let scale = json!({"minReplicas": 1, "metrics": [{"resource": {"name": "cpu", "target": {"value": 1}}}]});
     s.workload.spec.placements[0].scale_settings = serde_json::from_value(scale).unwrap();
     let effects = step(&mut s, 2);
-    assert_eq!(words(&effects), ["apply shop-us-dfw us/DFW", "status"]);
+    assert_eq!(words(&effects), ["update shop-us-dfw us/DFW", "status"]);
     let condition = find(&status_of(&effects).conditions, "AutoscalingReady").unwrap();
     assert_eq!(
         (condition.status, condition.reason.as_str()),

@@ -88,7 +88,7 @@ fn a_location_that_is_not_ready_or_gone_keeps_its_deployment_and_one_that_ceases
     list(&mut s, "us-south-2", "DFW", false);
     s.workload.spec.placements[0].scale_settings.min_replicas = 3;
     let effects = step(&mut s, 2);
-    let kept = ["eu-west-1", "us-south-1", "eu-west-2"].map(|l| format!("apply shop-us-{l} us/@{l}"));
+    let kept = ["eu-west-1", "us-south-1", "eu-west-2"].map(|l| format!("update shop-us-{l} us/@{l}"));
     let (applied, rest) = effects.split_at(3);
     assert_eq!(words(applied), kept, "kept, and updated");
     assert_eq!(words(rest), ["status"], "us-south-2 is not made");

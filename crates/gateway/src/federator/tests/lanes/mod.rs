@@ -394,7 +394,10 @@ pub(super) fn merge(into: &mut Value, patch: &Value) {
 /// Reason of an effect, and what it does to lane, pin or spec.
 fn words(effect: &Effect) -> String {
     let mut words = vec![effect.reason.label().to_owned()];
-    let (Write::Create { body } | Write::Apply { body, .. } | Write::Merge { patch: body }) = &effect.write
+    let (Write::Create { body, .. }
+    | Write::Update { body, .. }
+    | Write::Apply { body, .. }
+    | Write::Merge { patch: body }) = &effect.write
     else {
         return words.join(" ");
     };
