@@ -39,6 +39,11 @@ fn told(name: String, value: f64, unit: &'static str) -> Figure {
     judged(name, value, unit, "none", true)
 }
 
+/// A figure that may be this much.
+fn limited(name: String, value: f64, unit: &'static str, limit: f64) -> Figure {
+    judged(name, value, unit, &format!("≤ {limit} {unit}"), value <= limit)
+}
+
 fn judged(name: String, value: f64, unit: &'static str, bar: &str, holds: bool) -> Figure {
     Figure {
         name,
@@ -47,7 +52,7 @@ fn judged(name: String, value: f64, unit: &'static str, bar: &str, holds: bool) 
         unit,
         floor: None,
         ratio: None,
-        bar: bar.to_owned(),
+        bar: bar.trim_end().to_owned(),
         holds,
     }
 }
