@@ -22,6 +22,8 @@ fn tables_and_pictures_show_the_results_of_the_benches() {
     );
     let path = super::root().join("docs/performance.md");
     let mut text = fs::read_to_string(path).unwrap();
-    text = table::replaced(&text, "planes", &results("planes"));
+    for bench in ["planes", "cells"] {
+        text = table::replaced(&text, bench, &results(bench));
+    }
     super::check("../performance.md", &text);
 }

@@ -76,21 +76,25 @@ fn origin(results: &Value) -> String {
     )
 }
 
+/// The table, without the columns that no figure has.
 fn table(results: &Value) -> String {
-    let mut out = origin(results);
-    out.push_str("| figure | value | bare client | ratio | bar | holds |\n|---|---|---|---|---|---|\n");
-    for figure in results["figures"].as_array().unwrap() {
+    let mut rows = vec![["figure", "value", "bare client", "ratio", "bar", "holds"].map(str::to_owned)];
+    rows.extend(results["figures"].as_array().unwrap().iter().map(|figure| {
         let value = format!("{} {}", spread(&figure["value"]), text(&figure["unit"]));
         let [limit, held] = bar(figure);
-        writeln!(
-            out,
-            "| {} | {} | {} | {} | {limit} | {held} |",
-            text(&figure["name"]),
-            value.trim_end(),
-            spread(&figure["bare"]),
-            spread(&figure["ratio"]),
-        )
-        .unwrap();
+        let name = text(&figure["name"]).to_owned();
+        let (bare, ratio) = (spread(&figure["bare"]), spread(&figure["ratio"]));
+        [name, value.trim_end().to_owned(), bare, ratio, limit, held]
+    }));
+    let is_shown = |column: &usize| rows[1..].iter().any(|row| row[*column] != "–");
+    let columns: Vec<usize> = (0..rows[0].len()).filter(is_shown).collect();
+    let mut out = origin(results);
+    for (number, row) in rows.iter().enumerate() {
+        let cells: Vec<&str> = columns.iter().map(|column| &*row[*column]).collect();
+        writeln!(out, "| {} |", cells.join(" | ")).unwrap();
+        if number == 0 {
+            writeln!(out, "|{}", "---|".repeat(columns.len())).unwrap();
+        }
     }
     out
 }
