@@ -369,11 +369,7 @@ impl Executor {
             verb: "create",
             ..call
         };
-        if strict {
-            return self.send(call, create_strictly(api, body)).await;
-        }
-        let object = call.whole(body)?;
-        self.send(call, api.create(&creation(), &object)).await
+        self.send(call, post(api, body, strict)).await
     }
 
     async fn update(
@@ -383,20 +379,19 @@ impl Executor {
         body: &Value,
         strict: bool,
     ) -> Result<LenientObject, Failure> {
-        let own = diff::update_operations(body);
         let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
             field_validation: strict.then_some(ValidationDirective::Strict),
-            ..PatchParams::default()
+            ..PatchParams::apply(FIELD_MANAGER)
         };
-        let first = json_patch(call, own.clone())?;
+        let first = json_patch(call, diff::update_operations(body))?;
         let updated = match self.send(call, patch(api, call, &params, &first)).await {
             // No operation sets a label or annotation where the object has none.
             Err(failure) if failure.message == UNFIT => {
                 let get = Call { verb: "get", ..call };
                 let found = Box::pin(self.send(get, api.get(&call.target.name))).await?;
-                let operations = diff::absent_maps(&found.object).into_iter().chain(own);
-                let second = json_patch(call, operations.collect())?;
+                let mut operations = diff::absent_maps(&found.object);
+                operations.extend(diff::update_operations(body));
+                let second = json_patch(call, operations)?;
                 Box::pin(self.send(call, patch(api, call, &params, &second))).await?
             }
             answer => answer?,
@@ -440,25 +435,13 @@ impl Executor {
             });
             answer
         };
-        let answer = match self.send(call, request).await {
+        let (object, refusal) = match self.send(call, request).await {
             Err(failure) if is_merged => {
                 let get = Call { verb: "get", ..call };
                 (self.send(get, api.get(&call.target.name)).await?, Some(failure))
             }
             answer => (answer?, None),
         };
-        self.made_exact(api, call, answer, body, exact).await
-    }
-
-    /// Removes what an apply has left in the fields that must be exact. An apply that was refused stays so where they are exact.
-    async fn made_exact(
-        &self,
-        api: &Api<LenientObject>,
-        call: Call<'_>,
-        (object, refusal): (LenientObject, Option<Failure>),
-        body: &Value,
-        exact: &ExactFields,
-    ) -> Result<LenientObject, Failure> {
         match diff::exact_patch(&object.object, body, exact) {
             Some(patch) => Box::pin(self.send(call, merge(api, call, &patch))).await,
             None => refusal.map_or(Ok(object), Err),
@@ -543,12 +526,14 @@ fn json_patch(call: Call<'_>, operations: Vec<Value>) -> Result<Patch<&'static V
     Ok(Patch::Json(read))
 }
 
-/// Creates an object with strict validation, for which kube has no parameter.
-async fn create_strictly(api: &Api<LenientObject>, body: &Value) -> kube::Result<LenientObject> {
+/// Creates an object. kube has no parameter for strict validation.
+async fn post(api: &Api<LenientObject>, body: &Value, strict: bool) -> kube::Result<LenientObject> {
     let request = Request::new(api.resource_url()).create(&creation(), body.to_string().into_bytes());
     let mut request = request.map_err(kube::Error::BuildRequest)?;
-    let uri = format!("{}&fieldValidation=Strict", request.uri()).parse();
-    *request.uri_mut() = uri.map_err(|e| kube::Error::HttpError(http::Error::from(e)))?;
+    if strict {
+        let uri = format!("{}&fieldValidation=Strict", request.uri()).parse();
+        *request.uri_mut() = uri.map_err(|e| kube::Error::HttpError(http::Error::from(e)))?;
+    }
     api.clone().into_client().request(request).await
 }
 
@@ -561,11 +546,7 @@ fn creation() -> PostParams {
 }
 
 async fn merge(api: &Api<LenientObject>, call: Call<'_>, body: &Value) -> kube::Result<LenientObject> {
-    let params = PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    patch(api, call, &params, &Patch::Merge(body)).await
+    patch(api, call, &PatchParams::apply(FIELD_MANAGER), &Patch::Merge(body)).await
 }
 
 async fn patch(

@@ -82,11 +82,6 @@ pub(super) fn note_arrived(ctx: &Context<'_>, s: &Snapshot, plan: &Plan<Applied>
     }
 }
 
-/// Records that the hub has the copy, although its creation has failed.
-pub(super) fn note_found(ctx: &Context<'_>, s: &Snapshot) {
-    end_flight(ctx, s, false);
-}
-
 /// Ends the record if the hub has refused a write. A failure of the project's plane says nothing of the copy. Without an answer the copy may
 /// exist now or later. A write that was not sent removes no record, because each removal enqueues the policies, which enqueue the
 /// deployments in turn, without a pause.

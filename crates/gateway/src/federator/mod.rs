@@ -306,9 +306,7 @@ impl Reconciler for Federator {
         if is_spec && failure.category == Category::AlreadyExists {
             // The index does not show the copy yet, for example because the answer to its creation was lost.
             let target = decide::copy_target(&basis.snapshot);
-            if run.ctx.executor.refresh(&target, |_| ()).await?.is_some() {
-                arrival::note_found(run.ctx, &basis.snapshot);
-            }
+            run.ctx.executor.refresh(&target, |_| ()).await?;
             return Ok(Flow::Again);
         }
         arrival::note_failed(run.ctx, &basis.snapshot, &failure);

@@ -100,13 +100,18 @@ async fn a_project_that_has_left_is_forgotten() {
     assert_eq!(federator.memory.len(), 0);
 }
 
-#[tokio::test]
-async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
+/// An index that lacks only the copy.
+fn without_copy() -> GatewayIndex {
     let mut index = GatewayIndex::fixture();
     index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
     index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
     index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
-    let rig = Rig::new(index, |_, name| {
+    index
+}
+
+#[tokio::test]
+async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
+    let rig = Rig::new(without_copy(), |_, name| {
         if name == "workloaddeployments" {
             return refusal(422, "Invalid", &json!({"name": "web"}));
         }
@@ -151,11 +156,7 @@ async fn a_refused_copy_is_asked_for_once_said_once_and_held_in_quarantine() {
 /// The answer to the creation was lost, and the watch of the hub is behind.
 #[tokio::test]
 async fn a_copy_that_is_there_before_the_index_shows_it_is_read() {
-    let mut index = GatewayIndex::fixture();
-    index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
-    index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
-    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
-    let rig = Rig::new(index, |method, name| match (method, name) {
+    let rig = Rig::new(without_copy(), |method, name| match (method, name) {
         (&Method::POST, "workloaddeployments") => refusal(409, "AlreadyExists", &json!({"name": "web"})),
         _ => (200, fixture::copy("web", "DFW")),
     });
@@ -220,11 +221,7 @@ async fn a_deployment_leaves_once_the_hub_says_that_nothing_of_it_is_left() {
 
 #[tokio::test]
 async fn a_copy_on_its_way_keeps_its_city_and_is_not_sent_where_that_is_going() {
-    let mut index = GatewayIndex::fixture();
-    index.hub_has(TableId::CitySets, &fixture::city_set("cities-dfw", &["DFW"]));
-    index.hub_has(TableId::CityPolicies, &fixture::city_policy("city-dfw", "DFW"));
-    index.shop_has(TableId::DEPLOYMENTS, &fixture::source("web", "DFW"));
-    let rig = Rig::new(index, |_, _| panic!("nothing is asked"));
+    let rig = Rig::new(without_copy(), |_, _| panic!("nothing is asked"));
     let dfw = Route::City(CityCode::parse("DFW").unwrap());
     let ctx = rig.reconcile_once();
     let s = seen(&rig.context.index.lock());
